@@ -24,9 +24,9 @@ import numpy as np
 from machine import shape as machine_shape
 
 from kafkakit.autothrottle.decide.law import HeadroomSettings, Law, Memory, fixed_law, headroom_law
-from kafkakit.autothrottle.decide.measurements import BrokerSeen, Flow, Load, Observed
+from kafkakit.autothrottle.decide.measurements import Flow, NetworkLoad, SeenBroker, TrafficObservation
 from kafkakit.autothrottle.decide.scenario import Scenario, ideal_seconds, least_seconds
-from kafkakit.autothrottle.decide.simulate import Played, play
+from kafkakit.autothrottle.decide.simulate import PlayedScenario, play
 from kafkakit.autothrottle.decide.slo import SloSettings, slo_law
 from tests.rigs.pacing import CLASSES, P99_OBJECTIVE_MS, WHOLE_WINDOW_S, make_scenario
 
@@ -34,7 +34,7 @@ SHARES = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7)
 TICK_S = 4
 
 
-def figures(played: Sequence[Played], ideal: Sequence[int], least: Sequence[int]) -> dict[str, object]:
+def figures(played: Sequence[PlayedScenario], ideal: Sequence[int], least: Sequence[int]) -> dict[str, object]:
     """Times over the optimum's and over the bound's, and breaches."""
     over = np.array([p.seconds / i for p, i in zip(played, ideal, strict=True)])
     bound = np.array([p.seconds / i for p, i in zip(played, least, strict=True)])
@@ -52,7 +52,7 @@ def figures(played: Sequence[Played], ideal: Sequence[int], least: Sequence[int]
     }
 
 
-def best_fixed(scenarios: Sequence[Scenario]) -> list[Played]:
+def best_fixed(scenarios: Sequence[Scenario]) -> list[PlayedScenario]:
     """Each scenario under the throttle that serves it best."""
     tried = []
     for share in SHARES:
@@ -75,11 +75,11 @@ def one_tick(law: Law, brokers: int, partitions: int) -> float:
         Flow(source=int(s), destination=int((d + 1) % brokers if s == d else d), partitions=1, left_bytes=10**10)
         for s, d in ends
     )
-    load = Load(total=60e6, moved=20e6, capacity=125e6)
-    seen = {b: BrokerSeen(broker=b, into=load, out=load, produce_p99_ms=5.0) for b in range(brokers)}
+    load = NetworkLoad(total=60e6, moved=20e6, capacity=125e6)
+    seen = {b: SeenBroker(broker=b, into=load, out=load, produce_p99_ms=5.0) for b in range(brokers)}
     memory, took = Memory(), 0.0
     for at_ms in (0, 5000):
-        look = Observed(at_ms=at_ms, measured_ms=at_ms, window_ms=11_000, brokers=seen, flows=flows)
+        look = TrafficObservation(at_ms=at_ms, measured_ms=at_ms, window_ms=11_000, brokers=seen, flows=flows)
         began = time.perf_counter()
         memory = law(look, memory).memory
         took = time.perf_counter() - began

@@ -35,7 +35,7 @@ from machine import shape
 
 from kafkakit.core.quantities import parse_size
 from kafkakit.sandbox import lifecycle
-from kafkakit.sandbox.decide.spec import Mode, Secure, build_spec
+from kafkakit.sandbox.decide.spec import ClientSecurity, MetadataMode, build_spec
 from kafkakit.wiring import this_machine
 from tests.integration.conftest import Home, SandboxCluster, SilentReporter
 from tests.rigs.capped_network import (
@@ -86,13 +86,15 @@ def a_cluster() -> Iterator[SandboxCluster]:
     folder = Path(tempfile.mkdtemp(prefix="kafkakit-bench-"))
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkakit"
     home, machine = Home(folder=folder, cache=cache), this_machine(cache)
-    spec = build_spec(name="bench", brokers=4, racks=1, log_dirs=(1,), kafka=None, mode=Mode.KRAFT, secure=Secure.NONE)
+    spec = build_spec(
+        name="bench", brokers=4, racks=1, log_dirs=(1,), kafka=None, mode=MetadataMode.KRAFT, secure=ClientSecurity.NONE
+    )
     store = home.store("bench")
     try:
-        state, _ = lifecycle.up(machine, store, spec, SilentReporter())
+        state, _ = lifecycle.start_sandbox(machine, store, spec, SilentReporter())
         yield SandboxCluster(machine=machine, store=store, home=home, state=state)
     finally:
-        lifecycle.down(machine, store)
+        lifecycle.stop_sandbox(machine, store)
 
 
 def broker_p99_ms(exporter: str) -> float:

@@ -79,7 +79,7 @@ class Member:
                 print(f"poll: {error}", file=sys.stderr)
         time.sleep(self.pause_s)
         if self.way == "plain":
-            group_consumer._bounded(self.client._client.close, CLOSE_S)
+            group_consumer._call_within(self.client._client.close, CLOSE_S)
         else:
             self.client.close(CLOSE_S)
         self.overdue = any(each.name == "kafkakit-client-call" and each.is_alive() for each in threading.enumerate())

@@ -449,7 +449,7 @@ class Faults:
     def _record(self, index: int) -> Any:
         from kafkakit.sandbox import lifecycle
 
-        return lifecycle.loaded(self.cluster.store).nodes[index]
+        return lifecycle.load_state(self.cluster.store).nodes[index]
 
     def kill_controller(self) -> None:
         self.cluster.machine.processes.kill([self._record(0).process])
@@ -457,7 +457,7 @@ class Faults:
     def start_controller(self) -> None:
         from kafkakit.sandbox import lifecycle
 
-        state = lifecycle.loaded(self.cluster.store)
+        state = lifecycle.load_state(self.cluster.store)
         self.cluster.state = lifecycle.start_node(self.cluster.machine, self.cluster.store, state, state.nodes[0].node)
 
 

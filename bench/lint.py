@@ -23,7 +23,7 @@ from machine import shape
 from kafkakit.core.columns import without_collector
 from kafkakit.lint.decide.decision import LintRequest, lint
 from kafkakit.lint.decide.files import read_text
-from kafkakit.lint.decide.lint_config import LIMITS_OF, RuleSet, Selection, selected_rules
+from kafkakit.lint.decide.lint_config import LIMITS_OF, RuleSelection, RuleSet, selected_rules
 from kafkakit.lint.decide.pieces import AssemblyOptions
 from kafkakit.rules.catalogue import all_rules
 from kafkakit.rules.config_defs import config_table
@@ -58,7 +58,7 @@ def properties_file(broker: int) -> str:
 def fleet(topics: int, brokers: int, rule_set: RuleSet) -> dict[str, float]:
     """Read and check everything; seconds, findings and the process's greatest memory in MB."""
     known = all_rules()
-    rules = selected_rules(known, Selection(rule_set=rule_set))
+    rules = selected_rules(known, RuleSelection(rule_set=rule_set))
     texts = {f"topics-{n:04d}.yaml": topic_file(n, min(500, topics - n)) for n in range(0, topics, 500)}
     texts |= {f"broker-{n:03d}/server.properties": properties_file(n) for n in range(brokers)}
     request = LintRequest(

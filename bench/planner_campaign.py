@@ -34,7 +34,7 @@ from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, Topi
 from kafkakit.core.selection import parse_broker_list
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.decide.rebalance import Rebalance, decide_rebalance
-from kafkakit.topicmappr.decide.request_fields import Goal
+from kafkakit.topicmappr.decide.request_fields import LoadGoal
 from kafkakit.topicmappr.decide.requests import RebalanceRequest
 
 GIB = 1 << 30
@@ -94,7 +94,7 @@ class Case:
         request = RebalanceRequest(
             brokers=parse_broker_list("-2"),
             topics=("t",),
-            goal=Goal(band=self.band, max_moves=self.most_moves),
+            goal=LoadGoal(band=self.band, max_moves=self.most_moves),
             minimize=self.minimize,
             words={},
         )

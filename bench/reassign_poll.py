@@ -20,12 +20,12 @@ from machine import shape
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from kafkakit.core.model import TopicPartition
-from kafkakit.execution.act.status_loop import Observer
-from kafkakit.execution.decide.schedule.work import Limits
+from kafkakit.execution.act.status_loop import StatusObserver
+from kafkakit.execution.decide.schedule.work import ScheduleLimits
 from kafkakit.execution.decide.status_looks import KnownRun
 from tests.clusters.plans import make_plan
 from tests.fakes.admin import FakeClock, FakeCluster
-from tests.rigs.reassign import Bench
+from tests.rigs.reassign import Harness
 
 MB = 1_000_000
 READS = ("cluster", "snapshot", "partition_states", "log_dirs", "reassignments", "dynamic_configs", "broker_settings")
@@ -83,7 +83,7 @@ def watch(cluster: FakeCluster, targets: dict[tuple[str, int], tuple[int, ...]],
         partition = cluster.topics[key[0]].partitions[key[1]]
         new = next(b for b in range(1, len(cluster.brokers) + 1) if b not in partition.replicas)
         cluster.reassign({TopicPartition(*key): (partition.replicas[0], new)})
-    observer = Observer(cluster, clock, NoRuns(), lambda: None, window_s=20.0, program="kafkakit")
+    observer = StatusObserver(cluster, clock, NoRuns(), lambda: None, window_s=20.0, program="kafkakit")
     meter.now, meter.ticks = Counter(), []
     moves = 0
     for _ in range(60):
@@ -117,14 +117,14 @@ def main() -> None:
     for key in keys:
         first, second = cluster.topics[key.topic].partitions[key.partition].replicas
         targets[key.topic, key.partition] = ((second + 1) % given.brokers + 1, first)
-    bench = Bench(cluster, make_plan(cluster, targets, topics=sorted({t for t, _ in targets})))
+    bench = Harness(cluster, make_plan(cluster, targets, topics=sorted({t for t, _ in targets})))
     # The fake walks all its partitions at each step of time; only those that move have anything to do.
     busy = [(k, cluster.topics[k.topic].partitions[k.partition]) for k in keys]
     cluster.replication.partitions = lambda: iter(busy)  # type: ignore[method-assign]
     meter = Meter(cluster)
     bench.clock.on_sleep.append(meter.tick)
     started = time.perf_counter()
-    outcome = bench.apply(limits=Limits(into_each=2, out_each=2))
+    outcome = bench.apply(limits=ScheduleLimits(into_each=2, out_each=2))
     seconds = round(time.perf_counter() - started, 1)
     print(
         json.dumps(

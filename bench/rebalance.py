@@ -74,7 +74,7 @@ def one(case: str) -> dict[str, object]:
     from kafkakit.core.columns import without_collector
     from kafkakit.core.selection import BrokerList
     from kafkakit.topicmappr.decide.rebalance import decide_rebalance
-    from kafkakit.topicmappr.decide.request_fields import Goal
+    from kafkakit.topicmappr.decide.request_fields import LoadGoal
     from kafkakit.topicmappr.decide.requests import RebalanceRequest
 
     imported = time.perf_counter()
@@ -88,7 +88,7 @@ def one(case: str) -> dict[str, object]:
         request = RebalanceRequest(
             brokers=BrokerList(ids=tuple(ids)),
             topics=(".*",),
-            goal=Goal(**GOALS[case]),  # type: ignore[arg-type]
+            goal=LoadGoal(**GOALS[case]),  # type: ignore[arg-type]
             scale=scale,
             max_disk_use=Fraction(1),
             words={},

@@ -24,7 +24,7 @@ import grpc
 import numpy as np
 from machine import shape
 
-from kafkakit.registry.decide.access import Rates
+from kafkakit.registry.decide.access import CallRates
 from kafkakit.registry.decide.requests import RPC_BY_NAME, RPCS, SERVICE
 from tests.rigs.registry import serving
 
@@ -113,7 +113,7 @@ def over_grpc(address: str, dice: random.Random, count: int) -> tuple[Counter[st
 
 def overload(folder: Path) -> dict[str, object]:
     """One caller at ten times its rate for 3 s, over 200 connections, and the first request a second after it."""
-    with serving(folder, rates=Rates(reads_per_s=100, writes_per_s=10, timeout_s=0.2)) as registry:
+    with serving(folder, rates=CallRates(reads_per_s=100, writes_per_s=10, timeout_s=0.2)) as registry:
         address, found = registry.addresses["HTTP"], Counter[int]()
 
         def press(_: int) -> None:

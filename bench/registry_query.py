@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from machine import shape
 
 from kafkakit.core.model import ClusterSnapshot, Partition, TagSet, Topic
-from kafkakit.core.query import matching, topic_table
+from kafkakit.core.query import match_objects, topic_table
 from kafkakit.core.query_text import parse_query
 
 QUERIES = (
@@ -49,7 +49,7 @@ def cluster(topics: int) -> ClusterSnapshot:
 
 def timed_ms(text: str, table: object) -> float:
     started = time.perf_counter()
-    matching(parse_query(text), table)  # type: ignore[arg-type]
+    match_objects(parse_query(text), table)  # type: ignore[arg-type]
     return (time.perf_counter() - started) * 1000
 
 

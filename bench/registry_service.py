@@ -25,7 +25,7 @@ from kafkakit.adapters.control_file import FileControl
 from kafkakit.adapters.host import SystemClock
 from kafkakit.adapters.kafka.admin import KafkaAdmin
 from kafkakit.config.security import Security
-from kafkakit.registry.act.cluster import ClusterReader, ReaderProcess
+from kafkakit.registry.act.cluster import InventoryReader, ReaderProcess
 from kafkakit.registry.act.tag_store import TagStore
 from kafkakit.registry.decide.requests import SERVICE
 from kafkakit.registry.decide.tags import encode_tags
@@ -240,8 +240,8 @@ def serve(session: RecordedSession, store: FileControl, folder: Path, refresh_s:
 
     from tests.rigs.registry import running_service
 
-    def open_reader() -> ClusterReader:
-        return ClusterReader(recorded_admin(session), TagStore(store, "registry"), SystemClock())
+    def open_reader() -> InventoryReader:
+        return InventoryReader(recorded_admin(session), TagStore(store, "registry"), SystemClock())
 
     reader = ReaderProcess(open_reader, refresh_s)
     server, _, lines = running_service(folder, recorded_admin(session), store)

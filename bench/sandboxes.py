@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kafkakit.sandbox.decide.spec import Secure
+    from kafkakit.sandbox.decide.spec import ClientSecurity
     from tests.rigs.sandbox_cluster import Home, SandboxCluster
 
 
@@ -44,7 +44,7 @@ def new_home(prefix: str) -> Home:
 
 
 def start_cluster(
-    home: Home, name: str, *, brokers: int = 1, racks: int = 1, secure: Secure | None = None
+    home: Home, name: str, *, brokers: int = 1, racks: int = 1, secure: ClientSecurity | None = None
 ) -> SandboxCluster:
     """A cluster of KRaft with one log dir a broker, which the caller takes down; without logins if not said."""
     from kafkakit.sandbox import lifecycle
@@ -54,8 +54,8 @@ def start_cluster(
 
     machine, store = this_machine(home.cache), home.store(name)
     asked = spec.build_spec(
-        name=name, brokers=brokers, racks=racks, log_dirs=(1,), kafka=None, mode=spec.Mode.KRAFT,
-        secure=secure or spec.Secure.NONE,
+        name=name, brokers=brokers, racks=racks, log_dirs=(1,), kafka=None, mode=spec.MetadataMode.KRAFT,
+        secure=secure or spec.ClientSecurity.NONE,
     )  # fmt: skip
-    state, _ = lifecycle.up(machine, store, asked, SilentReporter())
+    state, _ = lifecycle.start_sandbox(machine, store, asked, SilentReporter())
     return SandboxCluster(machine=machine, store=store, home=home, state=state)

@@ -21,7 +21,14 @@ from machine import shape as machine_shape
 
 from kafkakit.core.model import ClusterSnapshot, Partition, TopicPartition
 from kafkakit.execution.decide.schedule.scheduler import plan_schedule
-from kafkakit.execution.decide.schedule.work import Disk, Limits, Place, Rates, Speeds, Task
+from kafkakit.execution.decide.schedule.work import (
+    BrokerRates,
+    Disk,
+    LogDirPlace,
+    PartitionTask,
+    ScheduleLimits,
+    Speeds,
+)
 
 CASES = (
     "m/band-5",
@@ -37,7 +44,7 @@ ASKED = {"seconds": 20, "over_bound": 1.05}
 THROTTLE = 50_000_000
 
 
-def tasks_of(case: str, snapshot: ClusterSnapshot) -> list[Task]:
+def tasks_of(case: str, snapshot: ClusterSnapshot) -> list[PartitionTask]:
     """The moves of a case, from a real plan or drawn."""
     name, _, goal = case.partition("/")
     shape = clusters.SHAPES[name]
@@ -49,16 +56,16 @@ def tasks_of(case: str, snapshot: ClusterSnapshot) -> list[Task]:
     return _rebalanced(snapshot, shape, goal)
 
 
-def _rebalanced(snapshot: ClusterSnapshot, shape: clusters.Shape, goal: str) -> list[Task]:
+def _rebalanced(snapshot: ClusterSnapshot, shape: clusters.Shape, goal: str) -> list[PartitionTask]:
     from kafkakit.core.columns import without_collector
     from kafkakit.core.selection import BrokerList
     from kafkakit.topicmappr.decide.rebalance import decide_rebalance
-    from kafkakit.topicmappr.decide.request_fields import Goal
+    from kafkakit.topicmappr.decide.request_fields import LoadGoal
     from kafkakit.topicmappr.decide.requests import RebalanceRequest
 
     scale = goal == "scale"
     ids = [*clusters.old_brokers(shape), *(clusters.new_brokers(shape) if scale else [])]
-    band = Goal() if scale else Goal(band=Fraction(int(goal.split("-")[1]), 100))
+    band = LoadGoal() if scale else LoadGoal(band=Fraction(int(goal.split("-")[1]), 100))
     request = RebalanceRequest(
         brokers=BrokerList(ids=tuple(ids)), topics=(".*",), goal=band, scale=scale, max_disk_use=Fraction(1), words={}
     )
@@ -67,7 +74,7 @@ def _rebalanced(snapshot: ClusterSnapshot, shape: clusters.Shape, goal: str) -> 
     return [_task(m.key, m.before, m.after, m.size_bytes or 0) for m in plan.moves]
 
 
-def _rebuilt(snapshot: ClusterSnapshot, shape: clusters.Shape, count: int) -> list[Task]:
+def _rebuilt(snapshot: ClusterSnapshot, shape: clusters.Shape, count: int) -> list[PartitionTask]:
     from kafkakit.core.columns import without_collector
     from kafkakit.core.selection import BrokerList
     from kafkakit.topicmappr.decide.rebuild import decide_rebuild
@@ -84,7 +91,7 @@ def _rebuilt(snapshot: ClusterSnapshot, shape: clusters.Shape, count: int) -> li
     return [_task(m.key, m.before, m.after, sizes[m.key]) for m in moves[:count]]
 
 
-def _drawn(snapshot: ClusterSnapshot, count: int) -> Iterator[Task]:
+def _drawn(snapshot: ClusterSnapshot, count: int) -> Iterator[PartitionTask]:
     """Moves of one copy each to another broker of its rack."""
     draw = random.Random(11)
     racks = {b.id: b.rack for b in snapshot.brokers}
@@ -99,9 +106,9 @@ def _drawn(snapshot: ClusterSnapshot, count: int) -> Iterator[Task]:
         yield _task(TopicPartition(topic, p.partition), p.replicas, after, p.known_bytes or 0)
 
 
-def _task(key: TopicPartition, before: tuple[int, ...], after: tuple[int, ...], size: int) -> Task:
+def _task(key: TopicPartition, before: tuple[int, ...], after: tuple[int, ...], size: int) -> PartitionTask:
     dirs = dict.fromkeys(before, "/data")
-    return Task(key=key, holders=before, target=after, leader=before[0], size_bytes=size, dirs=dirs)
+    return PartitionTask(key=key, holders=before, target=after, leader=before[0], size_bytes=size, dirs=dirs)
 
 
 def one(case: str) -> dict[str, object]:
@@ -109,14 +116,14 @@ def one(case: str) -> dict[str, object]:
     snapshot = clusters.make_cluster(clusters.SHAPES[case.partition("/")[0]])
     tasks = tasks_of(case, snapshot)
     disks = [
-        Disk(place=Place(b.id, d.path), total_bytes=d.total_bytes, usable_bytes=d.usable_bytes)
+        Disk(place=LogDirPlace(b.id, d.path), total_bytes=d.total_bytes, usable_bytes=d.usable_bytes)
         for b in snapshot.brokers
         for d in b.log_dirs
     ]
-    limits = Limits(one_replica_at_a_time=case.endswith("singly"))
+    limits = ScheduleLimits(one_replica_at_a_time=case.endswith("singly"))
     racks = {b.id: b.rack for b in snapshot.brokers}
     began, began_cpu = time.perf_counter(), time.process_time()
-    found = plan_schedule(tasks, (), disks, limits, Rates(into=THROTTLE, out=THROTTLE), Speeds(), racks=racks)
+    found = plan_schedule(tasks, (), disks, limits, BrokerRates(into=THROTTLE, out=THROTTLE), Speeds(), racks=racks)
     seconds, cpu = time.perf_counter() - began, time.process_time() - began_cpu
     assert not found.immovable
     return {

@@ -149,9 +149,9 @@ def reaction(rounds: int = 8, count: int = 20) -> dict[str, object]:
 
 
 def _holds_not(loop: AssignerLoop) -> bool:
-    from kafkakit.streams.assigner.standing import Reason
+    from kafkakit.streams.assigner.health import HealthReason
 
-    found = loop._health["a-id"].watches.get(Reason.UNREACHABLE)
+    found = loop._health["a-id"].watches.get(HealthReason.UNREACHABLE)
     return found is None or not found.holds
 
 

@@ -50,7 +50,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from kafkakit.config.security import Security, to_confluent
 from kafkakit.core.cluster_facts import AclBinding, AclOperation, AclPermission, AclResourceKind
 from kafkakit.sandbox.decide.processes import GUEST
-from kafkakit.sandbox.decide.spec import Secure
+from kafkakit.sandbox.decide.spec import ClientSecurity
 from kafkakit.streams.client.connect import ConsumerOptions, ProducerLimits, RejectError, connect
 from tests.integration.conftest import Home, SandboxCluster
 
@@ -477,7 +477,7 @@ def main() -> None:
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         clusters = {}
-        for name, secure in (("a", Secure.NONE), ("b", Secure.NONE), ("s", Secure.SCRAM)):
+        for name, secure in (("a", ClientSecurity.NONE), ("b", ClientSecurity.NONE), ("s", ClientSecurity.SCRAM)):
             clusters[name] = start_cluster(home, name, secure=secure)
             stack.callback(clusters[name].down)
         bench = Bench(clusters=clusters, folder=folder / "traces", per_s=asked.per_s)

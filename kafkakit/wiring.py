@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kafkakit.adapters.rpc.messages import ProtobufCodec
     from kafkakit.adapters.zookeeper import ZooKeeperLock
     from kafkakit.config.read.settings import Settings
-    from kafkakit.config.security import Listener, Secret, Security
+    from kafkakit.config.security import ProbedListener, Secret, Security
     from kafkakit.core.lease import Holder
     from kafkakit.core.programs import Versions
     from kafkakit.core.rpc import HttpPage, HttpRequest
@@ -417,7 +417,7 @@ def _secret(
     name: str, path: Path | None, origin: str, variables: tuple[str, ...], warn: Callable[[str], None]
 ) -> Secret:
     """The secret in a file, or else in the first of the variables that is set; `UsageError` when there is none."""
-    from kafkakit.config.keys import Entry, Rank
+    from kafkakit.config.keys import Rank, SourcedValue
     from kafkakit.config.read.environment import read_environment
     from kafkakit.config.read.files import SecretReader
 
@@ -428,7 +428,7 @@ def _secret(
         raise UsageError(f"no {name.replace('_', ' ')} is given", hint=hint)
     way, value = ("file", str(path)) if path is not None else ("env", named)
     reader = SecretReader(environment=environment, warn=warn, input_allowed=False)
-    found = reader.fetch(name, {f"{name}_{way}": Entry(value=value, origin=origin, rank=Rank.FLAG)})
+    found = reader.fetch(name, {f"{name}_{way}": SourcedValue(value=value, origin=origin, rank=Rank.FLAG)})
     if found is None:
         raise UsageError(f"there is no {name}")
     return found
@@ -546,7 +546,7 @@ def describe_java() -> str:
     return f"Java {java.major} from {java.source} ({java.path})"
 
 
-def probe_listener(host: str, port: int, timeout_s: float, security: Security) -> Listener:
+def probe_listener(host: str, port: int, timeout_s: float, security: Security) -> ProbedListener:
     """Look at one address from outside, trusting what `security` trusts; never raises for the network."""
     from kafkakit.adapters.kafka.listener_probe import probe_listener as probe
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from kafkakit.streams.lag.decide.measure.ends import TopicFacts
-from kafkakit.streams.lag.decide.monitors import MonitorCondition, MonitorPhase, Published
+from kafkakit.streams.lag.decide.measure.ends import TopicLogSettings
+from kafkakit.streams.lag.decide.monitors import MonitorCondition, MonitorPhase, PublishedState
 from kafkakit.streams.lag.service_report import all_families, exposition
-from tests.clusters.lag_rows import T0, Bench
+from tests.clusters.lag_rows import T0, Harness
 from tests.places import ROOT
 from tests.rigs.audit_dashboard import dashboard_json as audits
 from tests.rigs.lag_dashboard import dashboard_json as lag
@@ -24,8 +24,8 @@ SLO = ROOT / "deploy/prometheus/kafkakit-lag-slo.rules.yaml"
 
 def exported() -> list[str]:
     """Every series of a service that monitors one cluster, where one group catches up and one does not."""
-    bench = Bench()
-    bench.facts(TopicFacts(is_dense=True, is_log_append=True, retention_ms=60_000))
+    bench = Harness()
+    bench.facts(TopicLogSettings(is_dense=True, is_log_append=True, retention_ms=60_000))
     for second in range(0, 100, 10):
         bench.end(1_010 + 10 * second, second * 1_000, start=second)
         bench.commit("fast", 500 + 15 * second, second * 1_000 + 1)
@@ -33,7 +33,7 @@ def exported() -> list[str]:
     at = T0 + 90_002
     condition = MonitorCondition(cluster="prod", at_ms=at, phase=MonitorPhase.LIVE, as_of_ms=at, ends_known_ms=at)
     tables = (bench.table(90_002, "prod"),)
-    published = Published(at_ms=at, tables=tables, conditions=(condition,), others=(), instances=1)
+    published = PublishedState(at_ms=at, tables=tables, conditions=(condition,), others=(), instances=1)
     text = exposition(all_families(published, 100))
     return [line for line in text.splitlines() if not line.startswith("#")]
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError
-from kafkakit.core.lease import VALUE_LIMIT_BYTES, Versioned, check_folder, check_path, check_value, conflict
+from kafkakit.core.lease import VALUE_LIMIT_BYTES, VersionedValue, check_folder, check_path, check_value, conflict
 from kafkakit.ports.acting import repeat_every
 
 # No part of a path may hold an @.
@@ -37,10 +37,10 @@ class FileControl:
     def __init__(self, root: Path, write_file: Callable[[Path, bytes, int], None]) -> None:
         self._root, self._write_file = root, write_file
 
-    def get(self, path: str) -> Versioned | None:
+    def get(self, path: str) -> VersionedValue | None:
         """Read one file; `InputError` when it is damaged."""
         version, value = self._read(check_path(path))
-        return Versioned(value=value, version=version) if value else None
+        return VersionedValue(value=value, version=version) if value else None
 
     def cas(self, path: str, value: bytes, expected: int | None) -> int:
         """Replace one file under the store's lock; waits up to 10 s for the lock, then `TryLaterError`."""
@@ -55,11 +55,11 @@ class FileControl:
         folder = self._root.joinpath(*check_folder(path))
         return tuple(sorted(name for name in _folders(folder) if self._leads_to_a_value(folder / name)))
 
-    def values(self, path: str) -> Mapping[str, Versioned]:
+    def values(self, path: str) -> Mapping[str, VersionedValue]:
         """Reads one file for each folder below."""
         parts = check_folder(path)
         found = {name: self._read((*parts, name)) for name in sorted(_folders(self._root.joinpath(*parts)))}
-        return {name: Versioned(value=value, version=version) for name, (version, value) in found.items() if value}
+        return {name: VersionedValue(value=value, version=version) for name, (version, value) in found.items() if value}
 
     def await_change(self, path: str, known: int | None, timeout_s: float) -> bool:
         """Looks at the file ten times a second."""
@@ -76,7 +76,7 @@ class FileControl:
             if found != expected:
                 raise conflict(path, expected, found)
             file = self._file(parts)
-            with _described(str(file)):
+            with _explain_failures(str(file)):
                 file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 _sync_folders(self._root, file.parent)
             self._write_file(file, b"%d\n%b" % (version + 1, value), 0o600)
@@ -107,7 +107,7 @@ class FileControl:
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         lock = self._root / _LOCK_FILE
-        with _described(str(lock)):
+        with _explain_failures(str(lock)):
             self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -117,7 +117,7 @@ class FileControl:
             os.close(descriptor)
 
 
-def _version(found: Versioned | None) -> int | None:
+def _version(found: VersionedValue | None) -> int | None:
     return found.version if found else None
 
 
@@ -158,7 +158,7 @@ def _sync_folders(root: Path, folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _described(name: str) -> Iterator[None]:
+def _explain_failures(name: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -41,12 +41,12 @@ from msgspec import Meta
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.documents import decode_document, encode_document
 from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterError, UsageError
-from kafkakit.core.lease import Versioned, check_folder, check_path, check_value, conflict
+from kafkakit.core.lease import VersionedValue, check_folder, check_path, check_value, conflict
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import MOST_REPLICAS, Record, replicas_of_new_topic
 from kafkakit.ports.acting import pause, wait_until
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.data import Consumer, DataPlane, Producer
+from kafkakit.ports.data import Consumer, DataPlane, DurableProducer
 
 TOPIC = "__kafkakit_control"
 ANSWER_LIMIT_S = 10.0
@@ -87,10 +87,10 @@ class KafkaControl:
         self._acknowledged: Record | None = None
         self._wanted: tuple[bytes, bytes] = (b"", b"")
         self._consumer: Consumer | None = None
-        self._producer: Producer | None = None
+        self._producer: DurableProducer | None = None
         self._view, self._next_offset = LogView(_SOURCE), 0
 
-    def get(self, path: str) -> Versioned | None:
+    def get(self, path: str) -> VersionedValue | None:
         """One small write, and a read up to it; the first read goes through the whole topic."""
         check_path(path)
         with self._lock:
@@ -117,7 +117,7 @@ class KafkaControl:
         below = [parts for name in paths if (parts := tuple(name.split("/")))[: len(folder)] == folder]
         return tuple(sorted({parts[len(folder)] for parts in below if len(parts) > len(folder)}))
 
-    def values(self, path: str) -> Mapping[str, Versioned]:
+    def values(self, path: str) -> Mapping[str, VersionedValue]:
         """As costly as `get`."""
         folder = check_folder(path)
         with self._lock:
@@ -283,7 +283,7 @@ class KafkaControl:
         self._topic_is_there = False
 
 
-def _version(found: Versioned | None) -> int | None:
+def _version(found: VersionedValue | None) -> int | None:
     return None if found is None else found.version
 
 
@@ -319,7 +319,7 @@ class _Header:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class PathChange:
     """One change of one path: `version` is its offset, `parent` the version that it replaces if it wins."""
 
     key: bytes
@@ -334,7 +334,7 @@ def encode_change(path: str, parent: int, value: bytes) -> bytes:
     return encode_document(RECORD_KIND, _Header(path=path, parent=parent)) + value
 
 
-def encode_confirmation(change: Change) -> bytes:
+def encode_confirmation(change: PathChange) -> bytes:
     """The record that a change has won, to be written under the change's key."""
     header = _Header(path=change.path, parent=change.parent, version=change.version)
     return encode_document(RECORD_KIND, header) + change.value
@@ -348,8 +348,8 @@ class LogView:
 
     def __init__(self, source: str) -> None:
         self._source = source
-        self._changes: dict[str, dict[int, Change]] = {}
-        self._by_key: dict[bytes, Change] = {}
+        self._changes: dict[str, dict[int, PathChange]] = {}
+        self._by_key: dict[bytes, PathChange] = {}
         self._confirmed: dict[str, int] = {}
 
     def add(self, offset: int, key: bytes, value: bytes) -> None:
@@ -367,7 +367,7 @@ class LogView:
         head, _, body = value.partition(b"\n")
         header = decode_document(head, RECORD_KIND, _Header, f"{self._source}, offset {offset}")
         version = offset if header.version is None else header.version
-        change = Change(key=key, path=header.path, parent=header.parent, version=version, value=body)
+        change = PathChange(key=key, path=header.path, parent=header.parent, version=version, value=body)
         self._by_key[key] = change
         self._changes.setdefault(change.path, {})[version] = change
         if header.version is not None:
@@ -384,13 +384,13 @@ class LogView:
             version = first[version]
         return version
 
-    def document(self, path: str) -> Versioned | None:
+    def document(self, path: str) -> VersionedValue | None:
         """What the path holds."""
         version = self.head(path)
         change = self._changes.get(path, {}).get(version)
-        return Versioned(value=change.value, version=version) if change is not None and change.value else None
+        return VersionedValue(value=change.value, version=version) if change is not None and change.value else None
 
-    def change(self, path: str, version: int) -> Change:
+    def change(self, path: str, version: int) -> PathChange:
         """A change that is in the view."""
         return self._changes[path][version]
 

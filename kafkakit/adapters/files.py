@@ -36,7 +36,7 @@ def read_input(path: Path | str, limit_bytes: int, *, check: Callable[[os.stat_r
     if str(path) == STDIN:
         if sys.stdin is None:
             raise InputError("stdin", "is closed")
-        return _within(sys.stdin.buffer.read(limit_bytes + 1), limit_bytes, "stdin")
+        return _require_within(sys.stdin.buffer.read(limit_bytes + 1), limit_bytes, "stdin")
     source = str(path)
     try:
         # Non-blocking, so that a named pipe is refused below instead of waiting for a writer.
@@ -54,7 +54,7 @@ def read_input(path: Path | str, limit_bytes: int, *, check: Callable[[os.stat_r
         if status.st_size > limit_bytes:
             raise InputError(source, _too_large(limit_bytes))
         with open(descriptor, "rb", closefd=False) as stream:
-            return _within(stream.read(limit_bytes + 1), limit_bytes, source)
+            return _require_within(stream.read(limit_bytes + 1), limit_bytes, source)
     except OSError as error:
         raise InputError(source, f"cannot be read: {error.strerror}") from None
     finally:
@@ -118,11 +118,11 @@ class _Part:
     descriptor: int
 
     def sync(self) -> None:
-        with _failing(self.path):
+        with _explain_failures(self.path):
             os.fsync(self.descriptor)
 
     def rename(self) -> None:
-        with _failing(self.path):
+        with _explain_failures(self.path):
             os.close(self.descriptor)
             self.descriptor = -1
             os.rename(self.name, self.target)
@@ -145,12 +145,12 @@ def _part(path: Path, data: bytes, mode: int) -> _Part:
     except OSError as error:
         raise OperationFailedError(f"cannot make the folder {target.parent}: {error.strerror}") from None
     name = target.parent / f".{target.name[:100]}.{secrets.token_hex(6)}.part"
-    with _failing(path):
+    with _explain_failures(path):
         # Opened with its final mode, so that the umask counts as it does for any file.
         descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     part = _Part(path, target, name, descriptor)
     try:
-        with _failing(path), open(descriptor, "wb", closefd=False) as stream:
+        with _explain_failures(path), open(descriptor, "wb", closefd=False) as stream:
             stream.write(data)
     except BaseException:
         part.discard()
@@ -159,7 +159,7 @@ def _part(path: Path, data: bytes, mode: int) -> _Part:
 
 
 @contextmanager
-def _failing(path: Path) -> Iterator[None]:
+def _explain_failures(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -167,7 +167,7 @@ def _failing(path: Path) -> Iterator[None]:
 
 
 def _sync_folder(folder: Path, path: Path) -> None:
-    with _failing(path):
+    with _explain_failures(path):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
@@ -175,7 +175,7 @@ def _sync_folder(folder: Path, path: Path) -> None:
             os.close(descriptor)
 
 
-def _within(data: bytes, limit_bytes: int, source: str) -> bytes:
+def _require_within(data: bytes, limit_bytes: int, source: str) -> bytes:
     if len(data) > limit_bytes:
         raise InputError(source, _too_large(limit_bytes))
     return data
@@ -193,7 +193,7 @@ def _listing(path: str) -> Sequence[SeenFile]:
 
 
 @contextmanager
-def _mapped(path: str, size: int, may_shrink: bool) -> Iterator[memoryview]:
+def _map_file(path: str, size: int, may_shrink: bool) -> Iterator[memoryview]:
     """The first bytes of a file, fewer where it has become shorter."""
     import mmap
 
@@ -219,4 +219,4 @@ def local_files() -> FileReader:
     """The files of this host."""
     from kafkakit.streams.model.log_dirs import FileReader
 
-    return FileReader(_listing, _mapped, _content)
+    return FileReader(_listing, _map_file, _content)

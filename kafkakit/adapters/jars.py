@@ -46,8 +46,8 @@ class JarCache:
         """
         home = os.environ.get("KAFKA_HOME")
         if home:
-            return _installed(Path(home), version)
-        wanted = _Wanted(version=version, tools=tools)
+            return _jars_of_installation(Path(home), version)
+        wanted = _WantedJars(version=version, tools=tools)
         known = self._recorded(wanted)
         if known:
             return known
@@ -59,7 +59,7 @@ class JarCache:
             say(f"downloading {wanted.title} (up to 90 MB, once)")
             return self._resolve(wanted, say)
 
-    def _recorded(self, wanted: "_Wanted") -> tuple[str, ...] | None:
+    def _recorded(self, wanted: "_WantedJars") -> tuple[str, ...] | None:
         """The recorded class path, or None when there is none or a file of it is gone or has another size."""
         try:
             entries = json.loads(self._record_file(wanted).read_bytes())["jars"]
@@ -69,7 +69,7 @@ class JarCache:
             return None
         return tuple(path for path, _ in paths) if complete and paths else None
 
-    def _record_file(self, wanted: "_Wanted") -> Path:
+    def _record_file(self, wanted: "_WantedJars") -> Path:
         return self._records / f"{wanted.name}.json"
 
     @contextlib.contextmanager
@@ -83,7 +83,7 @@ class JarCache:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
-    def _resolve(self, wanted: "_Wanted", say: Callable[[str], None]) -> tuple[str, ...]:
+    def _resolve(self, wanted: "_WantedJars", say: Callable[[str], None]) -> tuple[str, ...]:
         error: KafkakitError | None = None
         for attempt in range(_ATTEMPTS):
             if attempt:
@@ -99,7 +99,7 @@ class JarCache:
                     _keep_complete(Path(staging), self._jars)
         raise error if error else OperationFailedError("nothing was resolved")
 
-    def _record(self, wanted: "_Wanted", staging: Path, found: list[Path]) -> tuple[str, ...]:
+    def _record(self, wanted: "_WantedJars", staging: Path, found: list[Path]) -> tuple[str, ...]:
         """Move what was downloaded into the cache, then write the record."""
         _keep_complete(staging, self._jars)
         names = [str(path.relative_to(staging if path.is_relative_to(staging) else self._jars)) for path in found]
@@ -111,7 +111,7 @@ class JarCache:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Wanted:
+class _WantedJars:
     version: str
     tools: bool
 
@@ -124,7 +124,7 @@ class _Wanted:
         return f"the tools of Kafka {self.version}" if self.tools else f"Kafka {self.version}"
 
 
-def _installed(home: Path, version: str) -> tuple[str, ...]:
+def _jars_of_installation(home: Path, version: str) -> tuple[str, ...]:
     """The jars of a Kafka installation; its own slf4j bindings stay out when ours could not be distinguished."""
     jars = sorted(str(path) for path in (home / "libs").glob("*.jar"))
     brokers = [Path(jar).stem for jar in jars if Path(jar).name.startswith("kafka_2.13-")]
@@ -139,7 +139,7 @@ def _installed(home: Path, version: str) -> tuple[str, ...]:
     return tuple(jar for jar in jars if Path(jar).name not in bindings[1:])
 
 
-def _download(target: "_Wanted", cache: Path, staging: Path) -> list[Path]:
+def _download(target: "_WantedJars", cache: Path, staging: Path) -> list[Path]:
     """Resolve and fetch into `staging`, using what `cache` already has; verifies checksums and archives."""
     try:
         import requests
@@ -169,7 +169,7 @@ def _download(target: "_Wanted", cache: Path, staging: Path) -> list[Path]:
             hint=_HOME_HINT,
         ) from None
     except (RuntimeError, ValueError, AssertionError, OSError) as error:
-        raise _explained(error, coordinate) from None
+        raise _explain_failure(error, coordinate) from None
     finally:
         log.removeHandler(alarm)
     broken = [str(path.name) for path in found if not _is_whole(path)]
@@ -183,7 +183,7 @@ def _download(target: "_Wanted", cache: Path, staging: Path) -> list[Path]:
     return found
 
 
-def _explained(error: Exception, coordinate: str) -> KafkakitError:
+def _explain_failure(error: Exception, coordinate: str) -> KafkakitError:
     text = " ".join(str(error).split())[:200]
     if "not found" in text and coordinate.rsplit(":", 1)[-1] in text:
         return UsageError(f"the Maven registry has no {coordinate}", hint="choose another --kafka version")

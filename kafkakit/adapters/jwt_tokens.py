@@ -80,14 +80,14 @@ class JwtVerifier:
 
     def verify(self, token: str) -> Mapping[str, Any]:
         if len(token) > MAX_TOKEN:
-            raise _refused("is too long")
+            raise _refusal("is too long")
         try:
             header = jwt.get_unverified_header(token)
         except (jwt.PyJWTError, ValueError, RecursionError):
-            raise _refused("is not a JWT") from None
+            raise _refusal("is not a JWT") from None
         algorithm, kid = header.get("alg"), header.get("kid", "")
         if algorithm not in ("RS256", "ES256") or "crit" in header or not isinstance(kid, str):
-            raise _refused("is not signed with RS256 or ES256")
+            raise _refusal("is not signed with RS256 or ES256")
         try:
             claims: Mapping[str, Any] = jwt.decode(
                 token,
@@ -99,7 +99,7 @@ class JwtVerifier:
                 options={"require": ["exp", "iss", "aud"]},
             )
         except (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError) as error:
-            raise _refused(f"does not hold: {' '.join(str(error).split())[:100]}") from None
+            raise _refusal(f"does not hold: {' '.join(str(error).split())[:100]}") from None
         return claims
 
     def refresh(self) -> None:
@@ -139,7 +139,7 @@ class JwtVerifier:
             self.try_refresh()
             found = self._find(algorithm, kid)
         if found is None or self._read_s is None or now_s - self._read_s > LONGEST_USE_S:
-            raise _refused("is signed with a key that is not known")
+            raise _refusal("is signed with a key that is not known")
         return found
 
     def _find(self, algorithm: str, kid: str) -> Any:
@@ -157,5 +157,5 @@ def _algorithm(item: Any) -> str | None:
     return kind if item.get("alg", kind) == kind else None
 
 
-def _refused(why: str) -> RpcError:
+def _refusal(why: str) -> RpcError:
     return RpcError(RpcCode.UNAUTHENTICATED, f"the token {why}")

@@ -31,11 +31,11 @@ from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_ope
 import msgspec
 
 from kafkakit.config.security import MASK, Secret
-from kafkakit.core.cluster_facts import Sample
+from kafkakit.core.cluster_facts import MetricSample
 from kafkakit.core.documents import decode_json
 from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.rpc import read_body
-from kafkakit.core.text import printable
+from kafkakit.core.text import sanitize
 from kafkakit.streams.model.pathways import PATH, Bucket, PayloadSender, encode_payload, payload_headers
 
 ATTEMPTS = 4
@@ -119,7 +119,7 @@ class HttpService:
         text = " ".join(str(reason).split())[:300]
         for secret in self._secrets.values():
             text = text.replace(secret.reveal().rpartition(" ")[2], MASK)
-        return f": {printable(text)}" if text else ""
+        return f": {sanitize(text)}" if text else ""
 
 
 def _retry_after_s(error: HTTPError) -> float:
@@ -167,7 +167,7 @@ class PrometheusApi:
         pause: Callable[[float], None] = sleep,
         most_bytes: int = MOST_BYTES,
     ) -> None:
-        base = _checked(url, authorization is not None)
+        base = _check_url(url, authorization is not None)
         secrets = {} if authorization is None else {"Authorization": authorization}
         self.source = f"Prometheus {base}"
         self._warn = warn
@@ -175,7 +175,7 @@ class PrometheusApi:
             base, self.source, secrets, timeout_s=timeout_s, attempts=attempts, pause=pause, most_bytes=most_bytes
         )
 
-    def query(self, expression: str, at: datetime) -> tuple[Sample, ...]:
+    def query(self, expression: str, at: datetime) -> tuple[MetricSample, ...]:
         """Evaluate an expression at a time; see `ports.SampleQueries`."""
         if len(expression) > MOST_EXPRESSION:
             raise UsageError(f"an expression of {len(expression):,} characters: the limit is {MOST_EXPRESSION:,}")
@@ -183,9 +183,9 @@ class PrometheusApi:
         words = {"query": expression, "time": f"{at.timestamp():.3f}", "partial_response": "false"}
         answer = decode_json(self._service.request(f"/api/v1/query?{urlencode(words)}"), _Answer, self.source)
         if answer.status != "success" or answer.data is None:
-            raise OperationFailedError(f"{self.source} cannot answer: {printable(answer.error or answer.status):.300}")
+            raise OperationFailedError(f"{self.source} cannot answer: {sanitize(answer.error or answer.status):.300}")
         for warning in answer.warnings:
-            self._warn(f"{self.source}: {printable(warning):.300}")
+            self._warn(f"{self.source}: {sanitize(warning):.300}")
         kind = answer.data.result_type
         if kind == "scalar":
             moment, number = decode_json(bytes(answer.data.result), tuple[float, str], self.source)
@@ -195,21 +195,21 @@ class PrometheusApi:
         series = decode_json(bytes(answer.data.result), list[_Series], self.source)
         return tuple(self._sample(one.metric, *one.value) for one in series)
 
-    def _sample(self, labels: dict[str, str], moment: float, number: str) -> Sample:
+    def _sample(self, labels: dict[str, str], moment: float, number: str) -> MetricSample:
         try:
-            return Sample(labels, float(number), datetime.fromtimestamp(moment, UTC))
+            return MetricSample(labels, float(number), datetime.fromtimestamp(moment, UTC))
         except (ValueError, OverflowError, OSError):
             raise InputError(self.source, f"{number!r:.40} at {moment:g} s is not a number with a time") from None
 
 
-def _checked(url: str, sends_secret: bool) -> str:
+def _check_url(url: str, sends_secret: bool) -> str:
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError:
         host = None
     if host is None or parts.scheme not in ("http", "https") or not (url.isascii() and url.isprintable()) or " " in url:
-        raise UsageError(f"{printable(url):.80} is not an address of Prometheus", hint="write http://HOST:9090, say")
+        raise UsageError(f"{sanitize(url):.80} is not an address of Prometheus", hint="write http://HOST:9090, say")
     if "@" in parts.netloc:
         raise UsageError("the address of Prometheus holds credentials", hint="name a file that has them instead")
     if parts.query or parts.fragment or "?" in url or "#" in url:
@@ -326,22 +326,22 @@ class DatadogQueries:
         data = self._service.request(f"/api/v1/tags/hosts/{quote(host, safe='')}")
         return tuple(decode_json(data, _HostTags, self.source).tags)
 
-    def query(self, expression: str, at: datetime) -> tuple[Sample, ...]:
+    def query(self, expression: str, at: datetime) -> tuple[MetricSample, ...]:
         """One request; labels are those of the scope, a tag's value ends at its second colon as in kafka-kit."""
         end_s = int(at.timestamp())
         words = {"from": end_s - 2 * self._span_s, "to": end_s, "query": expression}
         data = self._service.request(f"/api/v1/query?{urlencode(words)}")
         answer = decode_json(data, _DatadogAnswer, self.source)
         if answer.status != "ok" or answer.error:
-            raise OperationFailedError(f"{self.source} cannot answer: {printable(answer.error or answer.status):.300}")
+            raise OperationFailedError(f"{self.source} cannot answer: {sanitize(answer.error or answer.status):.300}")
         return tuple(self._newest(series, at) for series in answer.series)
 
-    def _newest(self, series: _DatadogSeries, at: datetime) -> Sample:
+    def _newest(self, series: _DatadogSeries, at: datetime) -> MetricSample:
         tags = (tag.strip().split(":") for tag in series.scope.split(","))
         labels = {words[0]: words[1] for words in tags if len(words) > 1}
         moment, value = max(((t, v) for t, v in series.points if v is not None), default=(None, math.nan))
         try:
-            return Sample(labels, value, at if moment is None else datetime.fromtimestamp(moment / 1000, UTC))
+            return MetricSample(labels, value, at if moment is None else datetime.fromtimestamp(moment / 1000, UTC))
         except (ValueError, OverflowError, OSError):
             raise InputError(self.source, f"{moment!r:.40} is not a time in milliseconds") from None
 

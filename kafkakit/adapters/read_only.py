@@ -17,7 +17,7 @@ from kafkakit.ports.admin import AdminReads
 from kafkakit.ports.data import GroupAdmin
 
 
-def _refused(what: str) -> Callable[..., NoReturn]:
+def _refuse_call(what: str) -> Callable[..., NoReturn]:
     """A method that raises `RefusedError`, whatever it is called with."""
 
     def refuse(*_given: object, **_named: object) -> NoReturn:
@@ -29,27 +29,27 @@ def _refused(what: str) -> Callable[..., NoReturn]:
 class ReadOnlyAdmin(AdminReads):
     """A `ClusterAdmin` that passes reads on to `inner` and refuses every call that changes the cluster."""
 
-    reassign = _refused("move replicas")
-    cancel = _refused("cancel moves")
-    alter_configs = _refused("change configurations")
-    elect_preferred_leaders = _refused("elect leaders")
-    move_log_dirs = _refused("move replicas between log dirs")
-    create_topic = _refused("create topics")
-    delete_topic = _refused("delete topics")
-    delete_topic_by_id = _refused("delete topics")
-    create_acls = _refused("create ACLs")
-    delete_acls = _refused("delete ACLs")
-    delete_records = _refused("delete records")
-    alter_client_quotas = _refused("change client quotas")
-    unregister_broker = _refused("unregister brokers")
+    reassign = _refuse_call("move replicas")
+    cancel = _refuse_call("cancel moves")
+    alter_configs = _refuse_call("change configurations")
+    elect_preferred_leaders = _refuse_call("elect leaders")
+    move_log_dirs = _refuse_call("move replicas between log dirs")
+    create_topic = _refuse_call("create topics")
+    delete_topic = _refuse_call("delete topics")
+    delete_topic_by_id = _refuse_call("delete topics")
+    create_acls = _refuse_call("create ACLs")
+    delete_acls = _refuse_call("delete ACLs")
+    delete_records = _refuse_call("delete records")
+    alter_client_quotas = _refuse_call("change client quotas")
+    unregister_broker = _refuse_call("unregister brokers")
 
 
 class ReadOnlyGroups:
     """A `GroupAdmin` that passes reads on to `inner` and refuses every call that changes a group."""
 
-    commit = _refused("commit offsets")
-    forget = _refused("delete commits")
-    delete = _refused("delete groups")
+    commit = _refuse_call("commit offsets")
+    forget = _refuse_call("delete commits")
+    delete = _refuse_call("delete groups")
 
     def __init__(self, inner: GroupAdmin) -> None:
         self._inner = inner

@@ -29,7 +29,7 @@ from kazoo.exceptions import BadVersionError, KazooException, NoAuthError, NodeE
 from kafkakit.core.cluster_facts import FreeStorage, PartitionSizes, StorageReading
 from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.lease import (
-    Versioned,
+    VersionedValue,
     check_folder,
     check_path,
     check_value,
@@ -97,12 +97,12 @@ class ZooKeeperControl:
         self._client: Any = None
         self._lock = threading.Lock()
 
-    def get(self, path: str) -> Versioned | None:
+    def get(self, path: str) -> VersionedValue | None:
         """Two requests."""
         znode = self._znode(check_path(path))
         with self._lock:
             version, value = self._read(znode)
-        return Versioned(value=value, version=version) if value else None
+        return VersionedValue(value=value, version=version) if value else None
 
     def cas(self, path: str, value: bytes, expected: int | None) -> int:
         """One request, or a few where the path is to be made."""
@@ -133,10 +133,10 @@ class ZooKeeperControl:
             names = self._names(self._znode(parts))
             return tuple(sorted(name for name in names if self._leads_to_a_value(self._znode((*parts, name)))))
 
-    def values(self, path: str) -> Mapping[str, Versioned]:
+    def values(self, path: str) -> Mapping[str, VersionedValue]:
         """Two requests, and one for each znode below, of which 500 are on their way at a time."""
         parts = check_folder(path)
-        found: dict[str, Versioned] = {}
+        found: dict[str, VersionedValue] = {}
         with self._lock:
             names = sorted(self._names(self._znode(parts)))
             for start in range(0, len(names), _AT_ONCE):
@@ -260,15 +260,15 @@ class _Reads:
         self._waiting = {name: client.get_async(f"{self._folder}/{name}") for name in self._names}
         return self
 
-    def get(self, timeout: float) -> dict[str, Versioned]:
+    def get(self, timeout: float) -> dict[str, VersionedValue]:
         """The values; raises what one of the reads raises."""
         end = time.monotonic() + timeout
-        found: dict[str, Versioned] = {}
+        found: dict[str, VersionedValue] = {}
         for name, answer in self._waiting.items():
             with suppress(NoNodeError):
                 data, stat = answer.get(timeout=max(0.001, end - time.monotonic()))
                 if data:
-                    found[name] = Versioned(value=bytes(data), version=int(stat.version) + 1)
+                    found[name] = VersionedValue(value=bytes(data), version=int(stat.version) + 1)
         return found
 
 
@@ -301,7 +301,7 @@ class ZooKeeperLock:
             claim = self._claim(client)
         except KazooException as error:
             self.close()  # with the session goes a claim whose answer was lost
-            raise _failed(f"attempt to acquire lock failed: {error_text(error)}") from None
+            raise _failure(f"attempt to acquire lock failed: {error_text(error)}") from None
         try:
             yield
         finally:
@@ -328,7 +328,7 @@ class ZooKeeperLock:
                 if not self._is_expired(client, ahead):
                     _wait_for(client, ahead, min(LOOK_EVERY_S, end_s - time.monotonic()))
                 if time.monotonic() >= end_s:
-                    raise _failed("attempt to acquire lock timed out")
+                    raise _failure("attempt to acquire lock timed out")
         except BaseException:
             self._release(client, claim)
             raise
@@ -365,7 +365,7 @@ class ZooKeeperLock:
                         client.ensure_path(PATH)
                 except (KazooException, client.handler.timeout_exception, OSError) as error:
                     client.stop()
-                    raise _failed(f"cannot use {PATH} in ZooKeeper {self._hosts} ({error_text(error)})") from None
+                    raise _failure(f"cannot use {PATH} in ZooKeeper {self._hosts} ({error_text(error)})") from None
                 self._client = client
             return self._client
 
@@ -374,7 +374,7 @@ def _ahead_of(claim: str, names: list[str]) -> str | None:
     """The claim just before ours; None where ours is the first. Names that end with no number are none."""
     numbers = {name: int(number) for name in names if (number := name.rpartition("-")[2]).isdigit()}
     if claim not in numbers:
-        raise _failed("attempt to acquire lock failed: the claim was deleted by another program")
+        raise _failure("attempt to acquire lock failed: the claim was deleted by another program")
     earlier = [name for name, number in numbers.items() if number < numbers[claim]]
     return max(earlier, key=lambda name: numbers[name], default=None)
 
@@ -394,7 +394,7 @@ def _deadline_of(data: bytes) -> datetime | None:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
-def _failed(text: str) -> TryLaterError:
+def _failure(text: str) -> TryLaterError:
     return TryLaterError(text, hint=_LOCK_HINT)
 
 

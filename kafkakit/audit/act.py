@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from kafkakit.audit.decide.launch import Backend, DriverFiles, EngineFacts, SparkChoice, launch_of, settled
+from kafkakit.audit.decide.launch import Backend, DriverFiles, EngineFacts, SparkChoice, launch_of, settle_choice
 from kafkakit.audit.decide.request import (
     AuditRequest,
     AuditScope,
@@ -32,12 +32,12 @@ from kafkakit.audit.decide.runs import (
     LOG,
     RUN_DOCUMENT,
     STATE,
+    AuditState,
+    JobProgress,
     Key,
-    Progress,
     RunPhase,
     RunRecord,
     RunResults,
-    RunState,
     compare,
     key_of,
     progress_of,
@@ -45,7 +45,7 @@ from kafkakit.audit.decide.runs import (
     with_since,
 )
 from kafkakit.audit.report.page import DISTRIBUTIONS
-from kafkakit.audit.report.results import Columns, RunView, worst_first
+from kafkakit.audit.report.results import AuditView, Columns, worst_first
 from kafkakit.core.errors import InputError, InterruptedRunError, OperationFailedError, RefusedError, UsageError
 from kafkakit.core.findings import AuditFinding
 from kafkakit.core.fleet_tables import (
@@ -105,7 +105,7 @@ class SubmitTask:
         return DriverJob(run=self.spec.run_id, folder=self.folder, arguments=("--spec", str(Path(self.folder) / SPEC)))
 
 
-def earlier_state(task: SubmitTask, store: RunStore) -> RunState | None:
+def earlier_state(task: SubmitTask, store: RunStore) -> AuditState | None:
     """The state of a run of the very same spec whose jobs all came to their end; None for none, or with `--again`.
 
     A snapshot that was collected anew makes another spec of the same run: then it runs again.
@@ -134,9 +134,9 @@ def submit(
     task: SubmitTask,
     store: RunStore,
     ports: DriverPorts,
-    watch: Callable[[Progress], None],
+    watch: Callable[[JobProgress], None],
     say: Callable[[str], None],
-) -> RunState:
+) -> AuditState:
     """Run the driver and read its result; the state of the run where it failed, or runs on with `detach`.
 
     `say` hears what runs it and why, once nothing else does.
@@ -164,14 +164,14 @@ def submit(
                 _delete_results(task.spec, store)
         raise
     if code is None:
-        return RunState(run=task.spec.run_id, location=task.location, phase=RunPhase.RUNNING, reason="detached")
+        return AuditState(run=task.spec.run_id, location=task.location, phase=RunPhase.RUNNING, reason="detached")
     state = state_of(task.location, task.spec.run_id, read_results(store), None, None)
     if state.phase is not RunPhase.SUBMITTED:
         return state
     _delete_results(task.spec, store)
     ended = f"signal {-code}" if code < 0 else f"exit code {code}"
     tail = " | ".join(log_tail(task.folder))
-    return RunState(
+    return AuditState(
         run=state.run,
         location=task.location,
         phase=RunPhase.FAILED,
@@ -232,7 +232,7 @@ def run_driver(
     ports: DriverPorts,
     *,
     prepare: Callable[[], None],
-    watch: Callable[[Progress], None],
+    watch: Callable[[JobProgress], None],
     detach: bool = False,
 ) -> int | None:
     """Run a driver to its end and return its exit code, or None at once with `detach`.
@@ -283,7 +283,7 @@ def log_tail(folder: str, lines: int = TAIL_LINES, *, is_progress: bool = False)
     return tuple(str(progress_of(line) or line.strip()) for line in found)
 
 
-def _follow(driver: Holder, log: Path, ports: DriverPorts, watch: Callable[[Progress], None]) -> int:
+def _follow(driver: Holder, log: Path, ports: DriverPorts, watch: Callable[[JobProgress], None]) -> int:
     with log.open("rb") as stream:
         begun = b""
 
@@ -373,11 +373,11 @@ def task_for(
         free_bytes=host.free_bytes,
         parameters=tuple(spec.parameters),
     )
-    choice, why = settled(choice, facts)
+    choice, why = settle_choice(choice, facts)
     return SubmitTask(spec=spec, choice=choice, why=why, location=place.location, folder=place.folder)
 
 
-def look(place: RunPlace, store: RunStore, ports: DriverPorts) -> RunState:
+def read_state(place: RunPlace, store: RunStore, ports: DriverPorts) -> AuditState:
     """The state of a run; `InputError` where there is none."""
     run = read_run(store)
     record = _record(place)
@@ -388,7 +388,7 @@ def look(place: RunPlace, store: RunStore, ports: DriverPorts) -> RunState:
     return state_of(place.location, place.run, results, record, life, tail)
 
 
-def look_all(output: str, open_store: OpenStore, ports: DriverPorts, state_dir: Path) -> tuple[RunState, ...]:
+def look_all(output: str, open_store: OpenStore, ports: DriverPorts, state_dir: Path) -> tuple[AuditState, ...]:
     """The states of all runs below an output, by name; what is not a run is left out. Some reads for each.
 
     Raises `UsageError` for a folder of this host that does not exist.
@@ -401,13 +401,13 @@ def look_all(output: str, open_store: OpenStore, ports: DriverPorts, state_dir: 
         place = place_of(f"{output.rstrip('/')}/{name}", state_dir)
         store = open_store(place.location)
         if SPEC in store.names():
-            found.append(look(place, store, ports))
+            found.append(read_state(place, store, ports))
     return tuple(found)
 
 
-def cancel(place: RunPlace, store: RunStore, ports: DriverPorts) -> RunState:
+def cancel(place: RunPlace, store: RunStore, ports: DriverPorts) -> AuditState:
     """Stop the driver of a run; `RefusedError` where none runs on this host."""
-    record, before = _record(place), look(place, store, ports)
+    record, before = _record(place), read_state(place, store, ports)
     if before.phase is not RunPhase.RUNNING or record is None or record.driver is None:
         raise RefusedError(f"run {place.run} cannot be stopped from here: {before.phase}; {before.reason}".rstrip("; "))
     ports.drivers.stop(record.driver)
@@ -415,7 +415,7 @@ def cancel(place: RunPlace, store: RunStore, ports: DriverPorts) -> RunState:
     run = read_run(store)
     if run.results is None:
         _delete_results(run.spec, store)
-    return look(place, store, ports)
+    return read_state(place, store, ports)
 
 
 def fetch(store: RunStore, folder: Path) -> tuple[str, ...]:
@@ -533,7 +533,7 @@ def run_location(open_store: OpenStore, location: str) -> str:
     return f"{location}/{max(found)[2]}" if found else location
 
 
-def read_view(open_store: OpenStore, location: str, *, with_tables: bool = False) -> RunView:
+def read_view(open_store: OpenStore, location: str, *, with_tables: bool = False) -> AuditView:
     """A run against the last one of the same jobs and store on an earlier date, in the folder that holds both.
 
     Reads the findings of both, the fingerprints of up to 30 runs before, one a date, and with `with_tables` the
@@ -541,7 +541,7 @@ def read_view(open_store: OpenStore, location: str, *, with_tables: bool = False
     """
     store = open_store(location)
     run = read_whole(store)
-    earlier = _earlier(open_store, location, run)
+    earlier = _read_earlier_runs(open_store, location, run)
     first_seen: dict[Key, str] = {}
     own = {key_of(f) for f in run.findings}
     for past_store, past in earlier:
@@ -549,7 +549,7 @@ def read_view(open_store: OpenStore, location: str, *, with_tables: bool = False
             first_seen.setdefault(key, past.spec.snapshot_date)
     findings = worst_first(with_since(run.findings, first_seen, run.spec.snapshot_date))
     dated = RunResults(spec=run.spec, results=run.results, findings=findings)
-    return RunView(
+    return AuditView(
         run=dated,
         comparison=compare(read_whole(earlier[-1][0]), dated) if earlier else None,
         history=tuple(RunResults(spec=past.spec, results=past.results or ()) for _, past in earlier),
@@ -557,7 +557,7 @@ def read_view(open_store: OpenStore, location: str, *, with_tables: bool = False
     )
 
 
-def _earlier(open_store: OpenStore, location: str, run: RunResults) -> list[tuple[RunStore, AuditRun]]:
+def _read_earlier_runs(open_store: OpenStore, location: str, run: RunResults) -> list[tuple[RunStore, AuditRun]]:
     """The runs to compare with, oldest first: of each date the one with the newest data, of the same scope."""
     parent = location.rstrip("/").rpartition("/")[0]
     own = _RUN_NAME.fullmatch(run.spec.run_id)

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.audit.act import cancel, fetch, look, look_all, place_of, read_view, read_whole, run_location
-from kafkakit.audit.decide.launch import ALL, JOBS, Schedule, Scheduler, SparkChoice
+from kafkakit.audit.act import cancel, fetch, look_all, place_of, read_state, read_view, read_whole, run_location
+from kafkakit.audit.decide.launch import ALL, JOBS, DailySchedule, Scheduler, SparkChoice
 from kafkakit.audit.decide.request import AuditRequest, HereRequest, parameters_of
 from kafkakit.audit.report.results import diff_report, list_report, run_report, run_state_report, text_report
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
-from kafkakit.cli.common_options import absolute, driver_ports
+from kafkakit.cli.common_options import absolute_path, driver_ports
 from kafkakit.cli.context import CliContext
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.output import OutputFormat
@@ -26,13 +26,13 @@ from kafkakit.cli.session import finish, open_session
 from kafkakit.core.errors import OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.findings import FailOn
 from kafkakit.core.options import option
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import count_of
 from kafkakit.wiring import open_datadog, open_run_store, system_clock, write_file
 
 if TYPE_CHECKING:
     from kafkakit.audit.act import DriverPorts, SubmitTask
-    from kafkakit.audit.decide.runs import RunState
-    from kafkakit.audit.report.results import RunView
+    from kafkakit.audit.decide.runs import AuditState
+    from kafkakit.audit.report.results import AuditView
     from kafkakit.report.report import Report
 
 
@@ -159,10 +159,10 @@ def collect_here(cli: CliContext, name: str, request: AuditRequest, *, commits: 
         raise TryLaterError(outcome.error, hint="run the same command again once it has ended")
     if outcome.status is OutcomeStatus.FAILED:
         raise OperationFailedError(f"{name} could not be read: {outcome.error}")
-    cli.output.say(f"read {counted(outcome.row_count, 'row')} of {name}")
+    cli.output.say(f"read {count_of(outcome.row_count, 'row')} of {name}")
 
 
-def run_here(cli: CliContext, request: AuditRequest) -> tuple[RunState | None, str]:
+def run_here(cli: CliContext, request: AuditRequest) -> tuple[AuditState | None, str]:
     """Run the audits; the state where they have no result, else the folder of the run."""
     from kafkakit import __version__
     from kafkakit.audit.act import task_for
@@ -193,8 +193,8 @@ def show_status(
     Exits 0 when it is done, 1 when it or one of its jobs failed or was stopped, 75 while it runs.
     """
     cli = cli_context(ctx)
-    place = place_of(absolute(run), cli.settings.state_dir)
-    state = look(place, open_run_store(place.location), driver_ports(cli))
+    place = place_of(absolute_path(run), cli.settings.state_dir)
+    state = read_state(place, open_run_store(place.location), driver_ports(cli))
     return finish(cli, run_state_report("audit status", state, fail_on, is_asked=True))
 
 
@@ -204,7 +204,7 @@ def list_runs(
 ) -> int:
     """List the runs of an output with their states."""
     cli = cli_context(ctx)
-    states = look_all(absolute(folder), open_run_store, driver_ports(cli), cli.settings.state_dir)
+    states = look_all(absolute_path(folder), open_run_store, driver_ports(cli), cli.settings.state_dir)
     return finish(cli, list_report(folder, states))
 
 
@@ -217,7 +217,7 @@ def show_logs(
     from kafkakit.audit.act import log_tail, read_run
 
     cli = cli_context(ctx)
-    place = place_of(absolute(run), cli.settings.state_dir)
+    place = place_of(absolute_path(run), cli.settings.state_dir)
     found = log_tail(place.folder, lines)
     if not found:
         read_run(open_run_store(place.location))
@@ -231,7 +231,7 @@ def fetch_run(
     to: Annotated[Path, typer.Option("--to", metavar="DIR", help="A new or empty folder.")],
 ) -> int:
     """Copy the results of a run that is done to a folder of this host."""
-    files = fetch(open_run_store(absolute(run)), to)
+    files = fetch(open_run_store(absolute_path(run)), to)
     text = "".join(f"{to / name}\n" for name in files)
     return finish(cli_context(ctx), text_report("audit fetch", text, run=run, folder=str(to)))
 
@@ -239,7 +239,7 @@ def fetch_run(
 def cancel_run(ctx: typer.Context, run: RunFolderArgument) -> int:
     """Stop the driver of a run that was started on this host; it leaves no result."""
     cli = cli_context(ctx)
-    place = place_of(absolute(run), cli.settings.state_dir)
+    place = place_of(absolute_path(run), cli.settings.state_dir)
     state = cancel(place, open_run_store(place.location), driver_ports(cli))
     text = f"run {state.run} is {state.phase.value}\n"
     return finish(cli, text_report("audit cancel", text, run=state.run, state=state.phase.value))
@@ -274,7 +274,7 @@ def show_report(
     from kafkakit.audit.report.exports import audit_sarif
 
     cli = cli_context(ctx)
-    view = view_with_page(cli, run_location(open_run_store, absolute(run)), html)
+    view = view_with_page(cli, run_location(open_run_store, absolute_path(run)), html)
     if sarif is not None:
         write_file(sarif, audit_sarif(view.run.findings, __version__).encode("utf-8", "replace"))
         cli.output.say(f"SARIF: {sarif}")
@@ -309,8 +309,8 @@ def show_diff(
     cli = cli_context(ctx)
     result.take_over(cli)
     base = "" if output is None else f"{output.rstrip('/')}/"
-    one = read_whole(open_run_store(absolute(f"{base}{earlier}")))
-    two = read_whole(open_run_store(absolute(f"{base}{later}")))
+    one = read_whole(open_run_store(absolute_path(f"{base}{earlier}")))
+    two = read_whole(open_run_store(absolute_path(f"{base}{later}")))
     return finish(cli, diff_report(compare(one, two), fail_on))
 
 
@@ -339,7 +339,7 @@ def write_metrics(
     from kafkakit.audit.report.exports import datadog_series, families, metrics_report
 
     cli = cli_context(ctx)
-    view = read_view(open_run_store, run_location(open_run_store, absolute(run)))
+    view = read_view(open_run_store, run_location(open_run_store, absolute_path(run)))
     if not datadog:
         return finish(cli, metrics_report(view))
     # The service takes no values older than an hour.
@@ -367,7 +367,7 @@ def write_fixes(
     from kafkakit.audit.report.exports import fixes_report
     from kafkakit.audit.report.results import worst_first
 
-    found = read_whole(open_run_store(run_location(open_run_store, absolute(run))))
+    found = read_whole(open_run_store(run_location(open_run_store, absolute_path(run))))
     repairs = collect_repairs(worst_first(found.findings), cluster)
     return finish(cli_context(ctx), fixes_report(repairs, found.spec.run_id))
 
@@ -376,7 +376,7 @@ def write_fixes(
 def print_unit(
     ctx: typer.Context,
     scheduler: Annotated[Scheduler, typer.Option("--format", help="Scheduler that starts the audits.")],
-    schedule: Schedule,
+    schedule: DailySchedule,
 ) -> int:
     """Print a systemd timer, a cron line or a Kubernetes CronJob that collects a fleet and audits it each day.
 
@@ -398,8 +398,8 @@ def print_unit(
 
 def at_places(request: AuditRequest) -> AuditRequest:
     """The request with paths of this host as absolute ones."""
-    places = tuple(absolute(tree) for tree in request.segments)
-    return replace(request, input=absolute(request.input), output=absolute(request.output), segments=places)
+    places = tuple(absolute_path(tree) for tree in request.segments)
+    return replace(request, input=absolute_path(request.input), output=absolute_path(request.output), segments=places)
 
 
 def submitted_report(ctx: typer.Context, name: str, request: AuditRequest, spark: SparkChoice, mode: RunMode) -> Report:
@@ -411,7 +411,7 @@ def submitted_report(ctx: typer.Context, name: str, request: AuditRequest, spark
 
     cli, ports = cli_context(ctx), driver_ports(cli_context(ctx))
     file = spark.properties_file
-    choice = replace(spark, properties_file=absolute(file)) if file else spark
+    choice = replace(spark, properties_file=absolute_path(file)) if file else spark
     request = replace(at_places(request), jobs=tuple(JOBS) if name == ALL else (name,))
     task = task_for(request, choice, ports, open_run_store, cli.settings.state_dir, __version__)
     task = replace(task, again=mode.again, detach=mode.detach)
@@ -426,7 +426,7 @@ def submitted_report(ctx: typer.Context, name: str, request: AuditRequest, spark
     return run_state_report(f"audit {name}", state, mode.fail_on)
 
 
-def submit_shown(cli: CliContext, task: SubmitTask, ports: DriverPorts) -> RunState:
+def submit_shown(cli: CliContext, task: SubmitTask, ports: DriverPorts) -> AuditState:
     """Submit a run; its progress is shown."""
     from kafkakit.audit.act import submit
 
@@ -435,7 +435,7 @@ def submit_shown(cli: CliContext, task: SubmitTask, ports: DriverPorts) -> RunSt
         return submit(task, store, ports, lambda one: screen.show(str(one), str(one)), cli.output.say)
 
 
-def view_with_page(cli: CliContext, location: str, html: Path | None) -> RunView:
+def view_with_page(cli: CliContext, location: str, html: Path | None) -> AuditView:
     """A run against the one before; its page is written if a file is named."""
     view = read_view(open_run_store, location, with_tables=html is not None)
     if html is not None:

@@ -17,14 +17,21 @@ from kafkakit.autothrottle.decide.pacer import (
     rates_data,
     reasons_data,
 )
-from kafkakit.autothrottle.decide.simulate import SIDES, RateSample, SimulatedLaw, Simulation, busiest, merged
+from kafkakit.autothrottle.decide.simulate import (
+    SIDES,
+    RateSample,
+    SimulatedLaw,
+    SimulationResult,
+    busiest,
+    merge_samples,
+)
 from kafkakit.core.documents import encode_json
 from kafkakit.core.errors import OperationFailedError
-from kafkakit.core.quantities import counted, format_bytes, format_percent, format_rate, format_rough_time
+from kafkakit.core.quantities import count_of, format_bytes, format_percent, format_rate, format_rough_time
 from kafkakit.core.rpc import HttpPage, Pages
 from kafkakit.execution.decide.journal import ConfigKey
-from kafkakit.execution.decide.schedule.work import Rates, is_unlimited, rate_words
-from kafkakit.report.exports import exposition, gauge, single
+from kafkakit.execution.decide.schedule.work import BrokerRates, is_unlimited, rate_words
+from kafkakit.report.exports import exposition, gauge, single_gauge
 from kafkakit.report.report import Part, Remarks, Report, ResultTable, attributes, records
 
 STATUS_COLUMNS = ("of", "name", "key", "value", "set_by")
@@ -52,7 +59,7 @@ def status_report(found: PacerStatus, *, every: bool) -> Report:
 
 
 def _status_sections(found: PacerStatus, *, every: bool) -> Iterator[Part]:
-    yield f"cluster {found.cluster_id}: {counted(found.moves, 'move')} with a copy to make"
+    yield f"cluster {found.cluster_id}: {count_of(found.moves, 'move')} with a copy to make"
     yield f"leader: {found.leader or 'no pacer leads now'}"
     if found.run:
         yield f"may change the cluster now: {found.run}"
@@ -67,7 +74,7 @@ def _status_sections(found: PacerStatus, *, every: bool) -> Iterator[Part]:
     yield from (f"override for {name}: {words}" for name, words in override_words(found.overrides))
     yield from (f"broker {b} does not answer; what is set on it is not known" for b in found.unreached)
     if (tick := found.tick) is not None:
-        yield f"last tick: {tick.at:%Y-%m-%d %H:%M:%S} UTC by {tick.by}, law {tick.law}, {counted(tick.moves, 'move')}"
+        yield f"last tick: {tick.at:%Y-%m-%d %H:%M:%S} UTC by {tick.by}, law {tick.law}, {count_of(tick.moves, 'move')}"
         for b, side, rate, why, text in tick.reasons:
             yield f"  broker {b} {side}: {format_rate(rate)} ({why}: {text})"
         yield Remarks("  note", tick.notes)
@@ -86,8 +93,8 @@ def service_pages(last: Callable[[], Tick | None], leads: Callable[[], bool], fa
         del query
         tick = last() if leads() else None
         found = [
-            single("leader", "1 while this instance leads.", leads()),
-            single("failed", "1 after a tick that failed.", bool(failure())),
+            single_gauge("leader", "1 while this instance leads.", leads()),
+            single_gauge("failed", "1 after a tick that failed.", bool(failure())),
         ]
         if tick is not None:
             rates = tick.rates
@@ -98,9 +105,9 @@ def service_pages(last: Callable[[], Tick | None], leads: Callable[[], bool], fa
                 for b, r in sorted(of.items())
             ]
             found += [
-                single("moves", "Moves with a copy to make.", tick.moves),
-                single("left_bytes", "Bytes that they still have to copy.", tick.left_bytes),
-                single("not_removed", "Throttles that could not be removed.", len(tick.owed)),
+                single_gauge("moves", "Moves with a copy to make.", tick.moves),
+                single_gauge("left_bytes", "Bytes that they still have to copy.", tick.left_bytes),
+                single_gauge("not_removed", "Throttles that could not be removed.", len(tick.owed)),
                 gauge("rate_bytes_per_second", "The rate that is set.", *samples),
             ]
         return HttpPage(body=exposition(found, "kafkakit_autothrottle_").encode(), media=METRICS_MEDIA)
@@ -131,15 +138,15 @@ def tick_line(tick: Tick) -> str:
     if not tick.moves:
         words = ["no moves"]
     else:
-        words = [f"{counted(tick.moves, 'move')}, {format_bytes(tick.left_bytes)} left", _rates_words(tick.rates)]
+        words = [f"{count_of(tick.moves, 'move')}, {format_bytes(tick.left_bytes)} left", _rates_words(tick.rates)]
     if tick.requested_from:
         words.append(f"requested from {tick.requested_from}" if tick.moves else f"left to {tick.requested_from}")
     elif tick.writes:
-        words.append(counted(tick.writes, "change"))
+        words.append(count_of(tick.writes, "change"))
     notes = [*tick.owed, *tick.notes]
     words += notes[:SHOWN_NOTES]
     if len(notes) > SHOWN_NOTES:
-        words.append(f"and {counted(len(notes) - SHOWN_NOTES, 'more note')}")
+        words.append(f"and {count_of(len(notes) - SHOWN_NOTES, 'more note')}")
     return "; ".join(words)
 
 
@@ -185,7 +192,7 @@ def _explanation(tick: Tick) -> Iterator[Part]:
     yield from (f"override for {name}: {words}" for name, words in override_words(tick.overrides))
 
 
-def _rates_words(rates: Rates | None) -> str:
+def _rates_words(rates: BrokerRates | None) -> str:
     return "no rates set" if rates is None or is_unlimited(rates) else rate_words(rates)
 
 
@@ -213,23 +220,26 @@ def overrides_report(
         data={"cluster_id": cluster_id, "overrides": overrides_data(overrides), "dry_run": is_dry},
         sections=lines,
         table=ResultTable(
-            OVERRIDE_COLUMNS, tuple((name, o.into, o.out, o.autoremove) for name, o in _named(overrides).items())
+            OVERRIDE_COLUMNS,
+            tuple((name, o.into, o.out, o.autoremove) for name, o in _overrides_by_name(overrides).items()),
         ),
     )
 
 
 def overrides_data(overrides: Overrides) -> dict[str, object]:
     """Overrides for programs; rates in bytes per second."""
-    return {n: {"in": o.into, "out": o.out, "autoremove": o.autoremove} for n, o in _named(overrides).items()}
+    return {
+        n: {"in": o.into, "out": o.out, "autoremove": o.autoremove} for n, o in _overrides_by_name(overrides).items()
+    }
 
 
 def override_words(overrides: Overrides) -> tuple[tuple[str, str], ...]:
     """Overrides for people, by the name of what they are for."""
-    found = _named(overrides).items()
+    found = _overrides_by_name(overrides).items()
     return tuple(("all brokers" if name == "all" else f"broker {name}", _describe_override(o)) for name, o in found)
 
 
-def _named(overrides: Overrides) -> dict[str, Override]:
+def _overrides_by_name(overrides: Overrides) -> dict[str, Override]:
     every = {} if overrides.every is None else {"all": overrides.every}
     return {**every, **{str(b): o for b, o in overrides.of.items()}}
 
@@ -248,7 +258,7 @@ _DATA_SIDES = 8
 _SHOWN_BREACHES = 3
 
 
-def simulation_report(found: Simulation, notes: Sequence[str]) -> Report:
+def simulation_report(found: SimulationResult, notes: Sequence[str]) -> Report:
     """The result of `autothrottle simulate`."""
     scenario = found.scenario
     notes = (*notes, *_remarks(found))
@@ -325,7 +335,7 @@ def _rate(sample: RateSample, way: int, n: int) -> int | None:
     return int(rate) if np.isfinite(rate) else None
 
 
-def _simulation_sections(found: Simulation, notes: Sequence[str]) -> Iterator[Part]:
+def _simulation_sections(found: SimulationResult, notes: Sequence[str]) -> Iterator[Part]:
     scenario = found.scenario
     if not len(scenario.source):
         yield "no moves"
@@ -333,7 +343,7 @@ def _simulation_sections(found: Simulation, notes: Sequence[str]) -> Iterator[Pa
     ideal = "more than " if found.ideal_s >= scenario.seconds else ""
     least = "more than " if found.least_s >= scenario.seconds else ""
     yield (
-        f"{counted(len(scenario.source), 'flow')} between {counted(len(scenario.broker_ids), 'broker')}, "
+        f"{count_of(len(scenario.source), 'flow')} between {count_of(len(scenario.broker_ids), 'broker')}, "
         f"{format_bytes(round(float(scenario.left.sum())))} to copy"
     )
     yield (
@@ -353,7 +363,7 @@ def _simulation_sections(found: Simulation, notes: Sequence[str]) -> Iterator[Pa
             for b, way, seconds, longest in breaches[:shown]
         )
         if len(breaches) > shown:
-            yield f"{law.name}: and {counted(len(breaches) - shown, 'more direction')} of brokers"
+            yield f"{law.name}: and {count_of(len(breaches) - shown, 'more direction')} of brokers"
         yield Remarks(law.name, law.warnings)
     yield Remarks("note", notes)
 
@@ -379,7 +389,7 @@ def _rates_table(law: SimulatedLaw, brokers: Sequence[int]) -> ResultTable:
             format_rate(float(sample.copied[0].sum())),
             *(_rate_words(sample, way, n) for way, n in sides),
         )
-        for sample in merged(law.samples, -(-len(law.samples) // _LINES))
+        for sample in merge_samples(law.samples, -(-len(law.samples) // _LINES))
     ]
     return ResultTable(("from", "copied", *(f"{brokers[n]} {SIDES[way].value}" for way, n in sides)), rows)
 
@@ -391,7 +401,7 @@ def _rate_words(sample: RateSample, way: int, n: int) -> str | None:
     return "none" if rate is None else format_rate(rate)
 
 
-def _remarks(found: Simulation) -> Iterator[str]:
+def _remarks(found: SimulationResult) -> Iterator[str]:
     scenario = found.scenario
     full = np.flatnonzero((scenario.clients > scenario.real).any(axis=(0, 2))).tolist()
     if full:

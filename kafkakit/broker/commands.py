@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from kafkakit.broker.decide.operation import Kind, OperationGoal, Pace, broker_ids
+from kafkakit.broker.decide.operation import BrokerOperationKind, ElectionPace, OperationGoal, broker_ids
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.completion import BROKER_IDS
 from kafkakit.cli.context import given_words
@@ -69,7 +69,7 @@ def drain(ctx: typer.Context, goal: OperationGoal, execution: ExecutionOptions) 
     kafkakit --profile prod broker drain 1004 --throttle 20MB
     kafkakit --profile prod broker drain 1004,1007 --to 1001,1002,1003 --yes
     """
-    _move(ctx, Kind.DRAIN, goal, execution)
+    _move(ctx, BrokerOperationKind.DRAIN, goal, execution)
 
 
 @with_option_groups
@@ -86,7 +86,7 @@ def replace(ctx: typer.Context, goal: Replacement, execution: ExecutionOptions) 
     kafkakit --profile prod broker replace 1004 --with 1009 --dry-run
     kafkakit --profile prod broker replace 1004 --with 1009 --throttle 20MB --yes
     """
-    _move(ctx, Kind.REPLACE, goal, execution)
+    _move(ctx, BrokerOperationKind.REPLACE, goal, execution)
 
 
 @with_option_groups
@@ -103,18 +103,18 @@ def decommission(ctx: typer.Context, goal: OperationGoal, execution: ExecutionOp
     kafkakit --profile prod broker decommission 1004 --dry-run
     kafkakit --profile prod broker decommission 1004 --throttle 20MB
     """
-    _move(ctx, Kind.DECOMMISSION, goal, execution)
+    _move(ctx, BrokerOperationKind.DECOMMISSION, goal, execution)
 
 
 _PLANNING = ("to", "exclude_receivers", "placement", "min_rack_ids", "spread", "onto", "ignore_warns")
 
 
-def _move(ctx: typer.Context, kind: Kind, goal: OperationGoal, execution: ExecutionOptions) -> None:
+def _move(ctx: typer.Context, kind: BrokerOperationKind, goal: OperationGoal, execution: ExecutionOptions) -> None:
     from dataclasses import replace as replace_fields
 
     from kafkakit.broker.act.move_off import MoveOff, ReassignRunner
     from kafkakit.broker.act.operation_files import Elections, Unregister, open_records, operation_lock
-    from kafkakit.broker.decide.operation import Operation, base_name
+    from kafkakit.broker.decide.operation import BrokerOperation, base_name
     from kafkakit.broker.decide.plans import MoveRequest
     from kafkakit.broker.report import outcome_report
     from kafkakit.cli.run_options import read_plan, run_request
@@ -137,7 +137,7 @@ def _move(ctx: typer.Context, kind: Kind, goal: OperationGoal, execution: Execut
         if not consent.dry_run:
             session.lock(*operation_lock(state_dir, cluster_id, base_name(kind, goal.brokers, goal.onto)))
 
-        def undo_of(operation: Operation) -> str:
+        def undo_of(operation: BrokerOperation) -> str:
             record = str(records.path_of(operation))
             made = shell_command("broker rejoin", listed, program=cli.program, restore=record)
             return str(replace_fields(made, typed=tuple(back)))
@@ -158,7 +158,7 @@ def _move(ctx: typer.Context, kind: Kind, goal: OperationGoal, execution: Execut
         runner = ReassignRunner(
             records, state_dir, cli.output, template, access, read_plan, again=again, undo_of=undo_of
         )
-        elections = Elections(partial(access, f"broker {kind}"), cli.output, Pace(), request.retry_limit_s)
+        elections = Elections(partial(access, f"broker {kind}"), cli.output, ElectionPace(), request.retry_limit_s)
         unregister = Unregister(partial(access, "broker decommission"), cli.output, request.retry_limit_s)
         outcome = MoveOff(
             session.admin,
@@ -194,7 +194,7 @@ class RejoinOptions:
     wait_s: float = duration_option(
         "30m", "--wait", help="How long to wait for the brokers, and then for their copies."
     )
-    pace: Pace = Pace()
+    pace: ElectionPace = ElectionPace()
 
 
 @app.command("rejoin", cls=CliCommand, short_help="Return brokers to service, with their leaderships.")

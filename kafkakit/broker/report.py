@@ -3,18 +3,18 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from kafkakit.broker.decide.operation import BrokerFacts, Kind
+from kafkakit.broker.decide.operation import BrokerCounts, BrokerOperationKind
 from kafkakit.core.errors import OperationFailedError
-from kafkakit.core.quantities import counted, format_bytes, format_rough_time
-from kafkakit.core.text import some
-from kafkakit.execution.decide.runs import Outcome
+from kafkakit.core.quantities import count_of, format_bytes, format_rough_time
+from kafkakit.core.text import few_of
+from kafkakit.execution.decide.runs import RunOutcome
 from kafkakit.report.report import NextCommands, Part, Remarks, Report, ResultTable, attributes
 
 COLUMNS = ("broker", "state", "rack", "replicas", "leaders", "out_of_sync")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
+class PlanSummary:
     """What a plan that was made by this command comes to; `bytes` counts copies of known size."""
 
     partitions: int
@@ -35,7 +35,7 @@ class BrokerOutcome:
 
     command: str
     verdict: str
-    brokers: tuple[BrokerFacts, ...] = ()
+    brokers: tuple[BrokerCounts, ...] = ()
     problems: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class BrokerOutcome:
     seconds: float = 0.0
     next_commands: tuple[str, ...] = ()
     undo: str | None = None
-    planned: Planned | None = None
+    planned: PlanSummary | None = None
     unregistered: tuple[int, ...] = ()
 
     @property
@@ -54,7 +54,7 @@ class BrokerOutcome:
         """True when the command may exit with 0."""
         return not self.problems
 
-    def plus(self, run: Outcome) -> "BrokerOutcome":
+    def plus(self, run: RunOutcome) -> "BrokerOutcome":
         """With the figures of one more run of a plan."""
         return replace(
             self,
@@ -86,23 +86,23 @@ def outcome_sections(outcome: BrokerOutcome) -> Iterator[Part]:
     yield _headline(outcome)
     for facts in outcome.brokers:
         late = f", {facts.out_of_sync} not in sync" if facts.out_of_sync else ""
-        held = f"{counted(facts.replicas, 'replica')}, {counted(facts.leaders, 'leadership')}"
+        held = f"{count_of(facts.replicas, 'replica')}, {count_of(facts.leaders, 'leadership')}"
         yield f"broker {facts.broker}: {facts.state}, {held}{late}"
     if outcome.planned is not None:
         plan = outcome.planned
-        first = counted(plan.leaders_first, "leader") if plan.leaders_first else "no leaders"
+        first = count_of(plan.leaders_first, "leader") if plan.leaders_first else "no leaders"
         yield (
-            f"planned: {counted(plan.partitions, 'partition')}, {counted(plan.copies, 'copy', 'copies')} "
+            f"planned: {count_of(plan.partitions, 'partition')}, {count_of(plan.copies, 'copy', 'copies')} "
             f"({format_bytes(plan.bytes)}); {first} to move first"
         )
     if outcome.moves_sent or outcome.copied_bytes:
-        sent = counted(outcome.moves_sent, "request")
+        sent = count_of(outcome.moves_sent, "request")
         time = format_rough_time(outcome.seconds)
         yield f"{sent} sent, {format_bytes(outcome.copied_bytes)} copied in {time}"
     if outcome.leaders_passed:
-        yield f"{counted(outcome.leaders_passed, 'leadership')} passed on by election"
+        yield f"{count_of(outcome.leaders_passed, 'leadership')} passed on by election"
     if outcome.unregistered:
-        yield f"unregistered: broker {some(outcome.unregistered)}"
+        yield f"unregistered: broker {few_of(outcome.unregistered)}"
     yield Remarks("problem", outcome.problems)
     yield Remarks("caution", outcome.cautions)
     if outcome.record:
@@ -113,12 +113,12 @@ def outcome_sections(outcome: BrokerOutcome) -> Iterator[Part]:
 
 
 def _headline(outcome: BrokerOutcome) -> str:
-    brokers = some(b.broker for b in outcome.brokers)
+    brokers = few_of(b.broker for b in outcome.brokers)
     if outcome.verdict == "planned":
         return f"plan: {outcome.command} broker {brokers}"
     if outcome.verdict == "done":
         several = len(outcome.brokers) > 1
-        what = "rejoined" if outcome.command == "rejoin" else f"been {Kind(outcome.command).participle}"
+        what = "rejoined" if outcome.command == "rejoin" else f"been {BrokerOperationKind(outcome.command).participle}"
         return f"{'brokers' if several else 'broker'} {brokers} {'have' if several else 'has'} {what}"
     return f"{outcome.verdict}: {outcome.command} broker {brokers}"
 

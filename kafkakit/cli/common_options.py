@@ -95,7 +95,7 @@ class MetricsAccess:
         return open_datadog_queries(self.datadog_site, *files, span_s, warn, prefix, request_limits)
 
 
-def absolute(location: str) -> str:
+def absolute_path(location: str) -> str:
     """A path of this host as an absolute one; URIs stay."""
     return location.rstrip("/") if "://" in location else str(Path(location).absolute())
 

@@ -50,9 +50,9 @@ CACHE_LIMIT_BYTES = 64 << 20
 def complete_profile_names(incomplete: str) -> list[str]:
     """Profile names that begin with what is typed."""
     try:
-        from kafkakit.config.read.settings import Given, open_profiles
+        from kafkakit.config.read.settings import GivenSettings, open_profiles
 
-        names = open_profiles(Given(), lambda _: None).files.profile_names()
+        names = open_profiles(GivenSettings(), lambda _: None).files.profile_names()
     except Exception:  # the shell shows what a completion prints: no names instead of a traceback
         return []
     return [name for name in names if name.startswith(incomplete)]

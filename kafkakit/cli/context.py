@@ -17,7 +17,7 @@ import typer
 from kafkakit.cli.output import ColorChoice, Output, OutputFormat
 from kafkakit.config.keys import Rank
 from kafkakit.config.read.environment import Folders, Terminal, find_folders, read_environment
-from kafkakit.config.read.settings import Given, Settings, load_settings
+from kafkakit.config.read.settings import GivenSettings, Settings, load_settings
 from kafkakit.core.errors import KafkakitError, UsageError
 from kafkakit.core.quantities import parse_duration
 from kafkakit.core.text import called_by, option_word, quote
@@ -146,7 +146,7 @@ class CliContext:
         """Merge the configuration again, for the named profile when one is given."""
         return self.settings_of(self.given if profile is None else self.given.for_profile(profile))
 
-    def settings_of(self, given: Given) -> Settings:
+    def settings_of(self, given: GivenSettings) -> Settings:
         """Merge the configuration with these values from the command line."""
         return load_settings(given, read_environment(), warn=self.output.warn, input_allowed=self.input_allowed)
 
@@ -156,10 +156,10 @@ class CliContext:
         return find_folders(read_environment())
 
     @property
-    def given(self) -> Given:
+    def given(self) -> GivenSettings:
         """What the command line and the environment of the shared options gave, for the settings."""
         address, source = self._given.get("bootstrap_server", (None, ""))
-        return Given(
+        return GivenSettings(
             flags={} if address is None or source == "env" else {"bootstrap_server": (address, source)},
             overrides=tuple(self._value("override", ())),
             profile=self._value("profile", None),

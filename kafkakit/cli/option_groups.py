@@ -61,7 +61,7 @@ def with_option_groups(command: Callable[P, R]) -> Callable[..., R]:
         record = {"command": _command_of(args, given)}
         for group in groups.values():
             record.update(_record(group, given))
-        made = {name: _made(group, given, record) for name, group in groups.items()}
+        made = {name: _make_group(group, given, record) for name, group in groups.items()}
         return command(*args, **{name: value for name, value in given.items() if name not in taken}, **made)
 
     taken = {parameter.name for group in groups.values() for parameter in _parameters_of(group)}
@@ -87,7 +87,7 @@ def quoted_words(given: Iterable[tuple[str, str | None]]) -> tuple[str, ...]:
 
 def _options_of(group: Any) -> Iterator[tuple[str, str | None]]:
     for each, kind in _options(type(group)):
-        value, declared = getattr(group, each.name), _declared(each)
+        value, declared = getattr(group, each.name), _option_of(each)
         if declared is not None and declared.parse is not None and value != each.default:
             raise TypeError(f"{each.name} is not kept as it was typed")
         yield from _options_of(value) if _is_group(kind) else _flags(each, kind, value, each.default)
@@ -154,8 +154,8 @@ def _own_fields(group: Any) -> tuple[str, ...]:
     Of a group with other fields, those of them that must be given.
     """
     if changed := _changed(group):
-        return tuple(name for name, each in changed.items() if getattr(_declared(each), "default", None) is ...)
-    typed = {each.name: _declared(each) for each in fields(group) if each.metadata.get(OPTION, each)}
+        return tuple(name for name, each in changed.items() if getattr(_option_of(each), "default", None) is ...)
+    typed = {each.name: _option_of(each) for each in fields(group) if each.metadata.get(OPTION, each)}
     is_required = any(option is not None and option.default is ... for option in typed.values())
     if not is_required and not any(each.metadata.get(FILLED) for each in fields(group)):
         return ()
@@ -164,7 +164,7 @@ def _own_fields(group: Any) -> tuple[str, ...]:
 
 
 def _annotation(each: "Field[Any]", types: Mapping[str, Any]) -> Any:
-    found, declared = types[each.name], _declared(each)
+    found, declared = types[each.name], _option_of(each)
     if declared is None:
         return found
     details = dict(declared.details)
@@ -178,17 +178,17 @@ def _annotation(each: "Field[Any]", types: Mapping[str, Any]) -> Any:
 
 def _typed_name(each: "Field[Any]") -> str:
     """The name of its parameter: that of the flag, as a field may say more than one types."""
-    declared = _declared(each)
+    declared = _option_of(each)
     flags = () if declared is None else declared.flags
     names = (flag.partition("/")[0][2:].replace("-", "_") for flag in flags if flag.startswith("--"))
     return next((name for name in names if not iskeyword(name)), each.name)
 
 
-def _declared(each: "Field[Any]") -> Option | None:
+def _option_of(each: "Field[Any]") -> Option | None:
     return each.metadata.get(OPTION)
 
 
-def _made(group: Any, given: Mapping[str, Any], record: Mapping[str, str]) -> Any:
+def _make_group(group: Any, given: Mapping[str, Any], record: Mapping[str, str]) -> Any:
     unasked = {name: each.default for name, each in _changed(group).items() if each.default is not MISSING}
     values = unasked | {each.name: _value(each, kind, given, record) for each, kind in _options(group)}
     for each in _fields(group):
@@ -196,23 +196,23 @@ def _made(group: Any, given: Mapping[str, Any], record: Mapping[str, str]) -> An
         if filling is Filling.RECORD:
             values[each.name] = dict(record)
         elif filling is Filling.GIVEN:
-            values[each.name] = tuple(_given(group, given))
+            values[each.name] = tuple(_given_options(group, given))
     return _request_of(group)(**values)
 
 
 def _value(each: "Field[Any]", kind: Any, given: Mapping[str, Any], record: Mapping[str, str]) -> Any:
     if _is_group(kind):
-        return _made(kind, given, record)
-    declared, typed = _declared(each), given[_typed_name(each)]
+        return _make_group(kind, given, record)
+    declared, typed = _option_of(each), given[_typed_name(each)]
     return typed if declared is None or declared.parse is None else declared.parse(typed)
 
 
-def _given(group: Any, given: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
+def _given_options(group: Any, given: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
     for each, kind in _options(group):
         if _is_group(kind):
-            yield from _given(kind, given)
+            yield from _given_options(kind, given)
             continue
-        declared = _declared(each)
+        declared = _option_of(each)
         default = each.default if declared is None else declared.default
         yield from _flags(each, kind, given[_typed_name(each)], default)
 
@@ -221,7 +221,7 @@ def _record(group: Any, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for each, kind in _options(group):
         if _is_group(kind):
             yield from _record(kind, given)
-        elif _is_recorded(each, given) and (word := _word(each, given[_typed_name(each)])):
+        elif _is_recorded(each, given) and (word := _option_word(each, given[_typed_name(each)])):
             yield _typed_name(each).replace("_", "-"), word
 
 
@@ -230,7 +230,7 @@ def _is_recorded(each: "Field[Any]", given: Mapping[str, Any]) -> bool:
     return bool(each.metadata.get(RECORDED)) and (when is None or when(given))
 
 
-def _word(each: "Field[Any]", value: Any) -> str:
+def _option_word(each: "Field[Any]", value: Any) -> str:
     recorded = each.metadata[RECORDED]
     if callable(recorded):
         value = recorded(value)
@@ -254,7 +254,7 @@ def _parameters_of(group: Any) -> Iterator[inspect.Parameter]:
 
 
 def _parameter(field: "Field[Any]", annotation: Any) -> inspect.Parameter:
-    declared = _declared(field)
+    declared = _option_of(field)
     default = field.default if declared is None else declared.default
     kept = inspect.Parameter.empty if default in (MISSING, ...) else default
     return inspect.Parameter(_typed_name(field), inspect.Parameter.KEYWORD_ONLY, default=kept, annotation=annotation)

@@ -114,7 +114,7 @@ class Output:
         """A bar on a terminal; elsewhere one line when the phase begins."""
         if not self.animate:
             self.say(label)
-            yield _Silent()
+            yield _SilentScreen()
             return
         with _bar(label, self.color) as bar:
             yield bar
@@ -125,7 +125,7 @@ class Output:
         if not self.animate:
             yield _Lines(self)
             return
-        with _live(self.color) as screen:
+        with _show_live(self.color) as screen:
             yield screen
 
     def ask_typed(self, question: str, expected: str = "yes") -> bool:
@@ -206,7 +206,7 @@ def _write(stream: TextIO, text: str) -> None:
     stream.flush()
 
 
-class _Silent:
+class _SilentScreen:
     def update(self, done: float, total: float, note: str = "") -> None:
         pass
 
@@ -240,7 +240,7 @@ def _stderr_for_rich() -> IO[str]:
 
 
 @contextmanager
-def _live(color: bool) -> Iterator[Screen]:
+def _show_live(color: bool) -> Iterator[Screen]:
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text

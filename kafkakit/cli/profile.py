@@ -9,7 +9,7 @@ from kafkakit.cli.command_classes import CliCommand, CliContext, cli_context, ne
 from kafkakit.cli.completion import complete_profile_names
 from kafkakit.cli.session import finish, open_session
 from kafkakit.config.keys import did_you_mean
-from kafkakit.config.read.settings import Settings, masked, open_profiles
+from kafkakit.config.read.settings import Settings, masked_value, open_profiles
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.report.report import Report, ResultTable, records, single_row
 
@@ -53,7 +53,7 @@ def show(ctx: typer.Context, name: Annotated[str | None, _NAME] = None) -> int:
     """Print the merged configuration, each value with its origin, secrets masked."""
     cli = cli_context(ctx)
     settings = _settings(cli, name)
-    rows = tuple((key, masked(entry, key), entry.origin) for key, entry in settings.entries.items())
+    rows = tuple((key, masked_value(entry, key), entry.origin) for key, entry in settings.entries.items())
     folders = {
         "config": settings.config_dir,
         "state": settings.state_dir,

@@ -51,7 +51,7 @@ kafkakit --profile sandbox reassign verify p.json
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CommandSource:
     """A command; `module` holds it as `app`: a typer app, which is a group unless `is_group` is False, or a function.
 
     `also` are commands of the group that other modules have.
@@ -62,46 +62,50 @@ class Entry:
     help: str = ""
     is_group: bool = True
     app: str = "app"
-    also: "tuple[Entry, ...]" = ()
+    also: "tuple[CommandSource, ...]" = ()
 
 
-ENTRIES: tuple[Entry, ...] = (
-    Entry("topicmappr", "kafkakit.topicmappr.commands.app", "Plan where replicas go, with a proof and a rollback."),
-    Entry(
+ENTRIES: tuple[CommandSource, ...] = (
+    CommandSource(
+        "topicmappr", "kafkakit.topicmappr.commands.app", "Plan where replicas go, with a proof and a rollback."
+    ),
+    CommandSource(
         "reassign",
         "kafkakit.reassign.commands.app",
         "Carry out a plan: forecast, apply, watch, throttle, resume, undo.",
     ),
-    Entry(
+    CommandSource(
         "config",
         "kafkakit.rollout.commands.app",
         "Change configuration step by step: rehearsed, watched, taken back.",
     ),
-    Entry("autothrottle", "kafkakit.autothrottle.commands.app", "Throttle the moves of any tool while they run."),
-    Entry("broker", "kafkakit.broker.commands", "Drain, replace, decommission and rejoin brokers."),
-    Entry(
+    CommandSource(
+        "autothrottle", "kafkakit.autothrottle.commands.app", "Throttle the moves of any tool while they run."
+    ),
+    CommandSource("broker", "kafkakit.broker.commands", "Drain, replace, decommission and rejoin brokers."),
+    CommandSource(
         "metricsfetcher",
         "kafkakit.metricsfetcher.commands",
         "Collect partition sizes and free storage for topicmappr.",
     ),
-    Entry("registry", "kafkakit.registry.commands.app", "Serve and tag topics and brokers over HTTP and gRPC."),
-    Entry("streams", "kafkakit.streams.commands", "Inspect and edit committed offsets, measure lag in time."),
-    Entry(
+    CommandSource("registry", "kafkakit.registry.commands.app", "Serve and tag topics and brokers over HTTP and gRPC."),
+    CommandSource("streams", "kafkakit.streams.commands", "Inspect and edit committed offsets, measure lag in time."),
+    CommandSource(
         "lint",
         "kafkakit.lint.commands",
         "Find mistakes in Kafka's configuration, in files and live.",
         is_group=False,
     ),
-    Entry("audit", "kafkakit.audit.commands", "Audit whole fleets with Spark: submit jobs, follow runs."),
-    Entry("snapshot", "kafkakit.snapshot.commands", "Read a cluster's state into a file.", is_group=False),
-    Entry("fleet", "kafkakit.fleet.commands", "Collect snapshots of many clusters."),
-    Entry("sandbox", "kafkakit.sandbox.commands", "Run a real local Kafka cluster to try things on."),
-    Entry("profile", "kafkakit.cli.profile", "List, show, choose and check cluster profiles."),
-    Entry(
+    CommandSource("audit", "kafkakit.audit.commands", "Audit whole fleets with Spark: submit jobs, follow runs."),
+    CommandSource("snapshot", "kafkakit.snapshot.commands", "Read a cluster's state into a file.", is_group=False),
+    CommandSource("fleet", "kafkakit.fleet.commands", "Collect snapshots of many clusters."),
+    CommandSource("sandbox", "kafkakit.sandbox.commands", "Run a real local Kafka cluster to try things on."),
+    CommandSource("profile", "kafkakit.cli.profile", "List, show, choose and check cluster profiles."),
+    CommandSource(
         "doctor", "kafkakit.doctor.commands", "Check versions, configuration, reachability and rights.", is_group=False
     ),
-    Entry("version", "kafkakit.cli.version", "Print the versions of kafkakit and its parts.", is_group=False),
-    Entry(
+    CommandSource("version", "kafkakit.cli.version", "Print the versions of kafkakit and its parts.", is_group=False),
+    CommandSource(
         "completion",
         "kafkakit.cli.version",
         "Print a script that completes commands and names in a shell.",
@@ -112,10 +116,10 @@ ENTRIES: tuple[Entry, ...] = (
 """Name, module and one line of help of each command, so that `--help` imports none of them."""
 
 
-class _Unloaded(TyperCommand):
+class _UnloadedCommand(TyperCommand):
     """Stands for a top-level command until it is invoked."""
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: CommandSource) -> None:
         super().__init__(entry.name, help=entry.help, short_help=entry.help, rich_markup_mode=None)
         self.entry = entry
 
@@ -124,13 +128,13 @@ class LazyRoot(CliGroup):
     """The root group; a command's module is imported when the command is resolved."""
 
     def __init__(self, **kwargs: Any) -> None:
-        kwargs["commands"] = {entry.name: _Unloaded(entry) for entry in ENTRIES}
+        kwargs["commands"] = {entry.name: _UnloadedCommand(entry) for entry in ENTRIES}
         super().__init__(**kwargs)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command and import it."""
         name, command, rest = super().resolve_command(ctx, args)
-        return name, load(command.entry) if isinstance(command, _Unloaded) else command, rest
+        return name, load(command.entry) if isinstance(command, _UnloadedCommand) else command, rest
 
     def loaded(self) -> dict[str, Any]:
         """Every top-level command by name, imported."""
@@ -140,7 +144,7 @@ class LazyRoot(CliGroup):
 class LazyCommands(Mapping[str, Any]):
     """The commands of entries by name; each is imported when it is first asked for, all when they are listed."""
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
+    def __init__(self, entries: Sequence[CommandSource]) -> None:
         self._entries = {entry.name: entry for entry in entries}
 
     def __getitem__(self, name: str) -> Any:
@@ -153,7 +157,7 @@ class LazyCommands(Mapping[str, Any]):
         return len(self._entries)
 
 
-def lazy_group(help: str, entries: Sequence[Entry]) -> typer.Typer:  # noqa: A002 - typer's own word
+def lazy_group(help: str, entries: Sequence[CommandSource]) -> typer.Typer:  # noqa: A002 - typer's own word
     """A group as `new_group` makes them that imports a command when it is resolved; its help imports all."""
 
     class LazyGroup(CliGroup):
@@ -165,13 +169,13 @@ def lazy_group(help: str, entries: Sequence[Entry]) -> typer.Typer:  # noqa: A00
     return app
 
 
-def load(entry: Entry) -> Any:
+def load(entry: CommandSource) -> Any:
     """Import a command and give it the shared options, however it was made."""
-    return _built(entry, getattr(import_module(entry.module), entry.app))
+    return _build_command(entry, getattr(import_module(entry.module), entry.app))
 
 
 @cache  # building the commands of a group takes longer than most of them run; tests run many in one process
-def _built(entry: Entry, app: typer.Typer | Callable[..., Any]) -> Any:
+def _build_command(entry: CommandSource, app: typer.Typer | Callable[..., Any]) -> Any:
     holder = new_group("")
     if not isinstance(app, typer.Typer):
         holder.command(entry.name, cls=CliCommand, short_help=entry.help)(app)

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from kafkakit.core.errors import ExitCode, InterruptedRunError, TerminatedRunError, TerminationRequested, TryLaterError
-from kafkakit.placement.watch import STOPPED_BEFORE, Unwatched
+from kafkakit.placement.watch import STOPPED_BEFORE, SilentWatch
 
 if TYPE_CHECKING:
     from kafkakit.cli.context import CliContext
@@ -25,7 +25,7 @@ WITHIN_S = 1.4
 _AGAIN_S = 0.05  # how often a solver is told to end: one that has not begun yet does not listen
 
 
-class PhaseWatch(Unwatched):
+class PhaseWatch(SilentWatch):
     """Shows the phases of a search beside a bar; the search runs to its end."""
 
     def __init__(self, bar: "ProgressBar") -> None:
@@ -133,7 +133,7 @@ def showing_phases(output: "Output", label: str) -> Iterator[PhaseWatch]:
 
 
 @contextmanager
-def watching(cli: "CliContext") -> Iterator[StoppableWatch]:
+def watch_search(cli: "CliContext") -> Iterator[StoppableWatch]:
     """Watch a search that may be stopped; signals have their earlier meaning again as soon as the search is over."""
     limit_s = cli.timeout_s
     with cli.output.progress("planning") as bar:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple
 
-from kafkakit.config.keys import KEY_BY_PROPERTY, Kind, did_you_mean, hostname_check
+from kafkakit.config.keys import KEY_BY_PROPERTY, ValueKind, did_you_mean, hostname_check
 from kafkakit.config.security import Secret
 from kafkakit.core.errors import InputError
 
@@ -40,7 +40,7 @@ _JAAS_OPTION = re.compile(r"""\s*([\w.]+)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Translated:
+class TranslatedSettings:
     """Settings with their values (secrets as `Secret`) and lines, and warnings about unknown names."""
 
     values: dict[str, tuple[str | Secret, int]] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Property:
     line: int
 
 
-def translate_properties(properties: Iterable[Property], source: str) -> Translated:
+def translate_properties(properties: Iterable[Property], source: str) -> TranslatedSettings:
     """Translate a client's properties; `InputError` for what kafkakit cannot honour (JKS stores, Kerberos, OAuth)."""
     given = {item.name: item for item in properties}
     values: dict[str, tuple[str | Secret, int]] = {}
@@ -77,19 +77,19 @@ def translate_properties(properties: Iterable[Property], source: str) -> Transla
         username, password = _jaas_login(jaas.value, f"{source}:{jaas.line}")
         values.setdefault("security.sasl.username", (username, jaas.line))
         values.setdefault("security.sasl.password", (password, jaas.line))
-    return Translated(values=values, warnings=tuple(warnings))
+    return TranslatedSettings(values=values, warnings=tuple(warnings))
 
 
-def _setting_value(item: Property, kind: Kind, where: str) -> str | Secret:
+def _setting_value(item: Property, kind: ValueKind, where: str) -> str | Secret:
     if item.name == "request.timeout.ms":
         if not item.value.strip().isdecimal():
             raise InputError(where, f"{item.name} must be a number of milliseconds, found {item.value[:40]!r}")
         return f"{item.value.strip()}ms"
     if item.name == "ssl.endpoint.identification.algorithm":
         return hostname_check(item.value, where)
-    if kind is Kind.MECHANISM and item.value.strip().upper() in ("GSSAPI", "OAUTHBEARER", "AWS_MSK_IAM"):
+    if kind is ValueKind.MECHANISM and item.value.strip().upper() in ("GSSAPI", "OAUTHBEARER", "AWS_MSK_IAM"):
         raise InputError(where, f"sasl.mechanism {item.value.strip()} is not supported", hint="use PLAIN or SCRAM")
-    return Secret(item.value) if kind is Kind.SECRET else item.value.strip()
+    return Secret(item.value) if kind is ValueKind.SECRET else item.value.strip()
 
 
 def _add_stores(given: dict[str, Property], values: dict[str, tuple[str | Secret, int]], source: str) -> None:
@@ -224,7 +224,7 @@ def locate_properties(text: str) -> LocatedProperties:
     comments: list[Range] = []
     entries = []
     for logical in _logical_lines(text, comments):
-        name_end, value_start = _split(logical.text)
+        name_end, value_start = _split_line(logical.text)
         name, name_is_good = _unescape(logical.text[:name_end])
         value, value_is_good = _unescape(logical.text[value_start:])
         entries.append(
@@ -257,13 +257,13 @@ def _logical_lines(text: str, comments: list[Range]) -> Iterator[_LogicalLine]:
         pieces.append(content[:-1] if continues else content)
         offsets.append(offset)
         if not continues:
-            yield _joined(first, pieces, offsets)
+            yield _join_lines(first, pieces, offsets)
             pieces, offsets = [], []
     if offsets:
-        yield _joined(first, pieces, offsets)
+        yield _join_lines(first, pieces, offsets)
 
 
-def _joined(line: int, pieces: list[str], offsets: list[int]) -> _LogicalLine:
+def _join_lines(line: int, pieces: list[str], offsets: list[int]) -> _LogicalLine:
     starts = (0, *accumulate(len(piece) for piece in pieces[:-1]))
     return _LogicalLine(line, "".join(pieces), starts, tuple(offsets))
 
@@ -272,7 +272,7 @@ def _ends_with_odd_backslash(line: str) -> bool:
     return (len(line) - len(line.rstrip("\\"))) % 2 == 1
 
 
-def _split(logical: str) -> tuple[int, int]:
+def _split_line(logical: str) -> tuple[int, int]:
     """Where the name ends and where the value begins."""
     found = _NAME.match(logical)
     return (found.end(1), found.end()) if found is not None else (0, 0)

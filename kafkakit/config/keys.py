@@ -13,7 +13,7 @@ from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.quantities import parse_duration
 
 
-class Kind(StrEnum):
+class ValueKind(StrEnum):
     """What a value must look like."""
 
     TEXT = "text"
@@ -43,7 +43,7 @@ class Key:
     """
 
     name: str
-    kind: Kind = Kind.TEXT
+    kind: ValueKind = ValueKind.TEXT
     about: str
     env: tuple[str, ...] = ()
     properties: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ def _ways_to_a_secret(secret: str, what: str, env: str, properties: tuple[str, .
     return (
         Key(
             name=secret,
-            kind=Kind.SECRET,
+            kind=ValueKind.SECRET,
             about=f"{what} itself; only from the environment or a properties file",
             env=(env,),
             properties=properties,
@@ -68,14 +68,14 @@ def _ways_to_a_secret(secret: str, what: str, env: str, properties: tuple[str, .
         ),
         Key(
             name=f"{secret}_file",
-            kind=Kind.FILE,
+            kind=ValueKind.FILE,
             about=f"file that holds {what}",
             env=(f"{env}_FILE",),
             secret_of=secret,
         ),
         Key(name=f"{secret}_env", about=f"environment variable that holds {what}", secret_of=secret),
         Key(name=f"{secret}_credential", about=f"{what} in $CREDENTIALS_DIRECTORY, by this name", secret_of=secret),
-        Key(name=f"{secret}_prompt", kind=Kind.SWITCH, about=f"ask for {what} on the terminal", secret_of=secret),
+        Key(name=f"{secret}_prompt", kind=ValueKind.SWITCH, about=f"ask for {what} on the terminal", secret_of=secret),
     )
 
 
@@ -89,7 +89,7 @@ KEYS: tuple[Key, ...] = (
     Key(name="cluster_id", about="refuse any cluster but this one", env=("KAFKAKIT_CLUSTER_ID",)),
     Key(
         name="request_timeout",
-        kind=Kind.DURATION,
+        kind=ValueKind.DURATION,
         about="time limit of one request to the cluster",
         env=("KAFKAKIT_REQUEST_TIMEOUT",),
         properties=("request.timeout.ms",),
@@ -104,7 +104,7 @@ KEYS: tuple[Key, ...] = (
     Key(name="zookeeper.prefix", about="path under which Kafka lives in ZooKeeper", env=("KAFKAKIT_ZOOKEEPER_PREFIX",)),
     Key(
         name="control_store",
-        kind=Kind.CONTROL_STORE,
+        kind=ValueKind.CONTROL_STORE,
         about="where runs on one cluster agree who may change it: file (this host only), zookeeper or kafka "
         "(for several hosts)",
         env=("KAFKAKIT_CONTROL_STORE",),
@@ -112,7 +112,7 @@ KEYS: tuple[Key, ...] = (
     ),
     Key(
         name="security.protocol",
-        kind=Kind.PROTOCOL,
+        kind=ValueKind.PROTOCOL,
         about=f"one of {', '.join(Protocol)}",
         env=("KAFKAKIT_SECURITY_PROTOCOL",),
         properties=("security.protocol",),
@@ -120,21 +120,21 @@ KEYS: tuple[Key, ...] = (
     ),
     Key(
         name="security.tls.ca_file",
-        kind=Kind.FILE,
+        kind=ValueKind.FILE,
         about="PEM file of the authorities that sign the brokers' certificates",
         env=("KAFKAKIT_TLS_CA_FILE",),
         properties=("ssl.ca.location",),
     ),
     Key(
         name="security.tls.cert_file",
-        kind=Kind.FILE,
+        kind=ValueKind.FILE,
         about="PEM file of our own certificate (mutual TLS)",
         env=("KAFKAKIT_TLS_CERT_FILE",),
         properties=("ssl.certificate.location",),
     ),
     Key(
         name="security.tls.key_file",
-        kind=Kind.FILE,
+        kind=ValueKind.FILE,
         about="PEM file of our own private key (mutual TLS)",
         env=("KAFKAKIT_TLS_KEY_FILE",),
         properties=("ssl.key.location",),
@@ -142,7 +142,7 @@ KEYS: tuple[Key, ...] = (
     *_ways_to_a_secret(KEY_PASSWORD, "the private key's password", "KAFKAKIT_TLS_KEY_PASSWORD", ("ssl.key.password",)),
     Key(
         name="security.tls.check_hostname",
-        kind=Kind.SWITCH,
+        kind=ValueKind.SWITCH,
         about="whether a broker's certificate must be for the name we connect to",
         env=("KAFKAKIT_TLS_CHECK_HOSTNAME",),
         properties=("ssl.endpoint.identification.algorithm",),
@@ -150,7 +150,7 @@ KEYS: tuple[Key, ...] = (
     ),
     Key(
         name="security.sasl.mechanism",
-        kind=Kind.MECHANISM,
+        kind=ValueKind.MECHANISM,
         about=f"one of {', '.join(Mechanism)}",
         env=("KAFKAKIT_SASL_MECHANISM",),
         properties=("sasl.mechanism", "sasl.mechanisms"),
@@ -174,7 +174,7 @@ SHARED_VARIABLES = (
 VARIABLES: tuple[str, ...] = (*SHARED_VARIABLES, *(name for key in KEYS for name in key.env))
 
 
-def nearest(name: str, known: Iterable[str], closeness: float = 0.6) -> str | None:
+def nearest_name(name: str, known: Iterable[str], closeness: float = 0.6) -> str | None:
     """The known name most like a wrong one, None when none is close."""
     from difflib import get_close_matches
 
@@ -184,7 +184,7 @@ def nearest(name: str, known: Iterable[str], closeness: float = 0.6) -> str | No
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A clause that names the nearest known name, or an empty text."""
-    found = nearest(name, known)
+    found = nearest_name(name, known)
     return f"; did you mean {found}?" if found else ""
 
 
@@ -216,7 +216,7 @@ class Rank(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class SourcedValue:
     """One value of one key; `origin` names its source."""
 
     value: str | Secret
@@ -229,20 +229,20 @@ class Layer:
     """The values of one source, by dotted key name."""
 
     rank: Rank
-    entries: Mapping[str, Entry] = field(default_factory=dict)
+    entries: Mapping[str, SourcedValue] = field(default_factory=dict)
 
 
 def defaults() -> Layer:
     """The layer of built-in values."""
     entries = {
-        key.name: Entry(value=key.default, origin="default", rank=Rank.DEFAULT)
+        key.name: SourcedValue(value=key.default, origin="default", rank=Rank.DEFAULT)
         for key in KEYS
         if key.default is not None
     }
     return Layer(rank=Rank.DEFAULT, entries=entries)
 
 
-def from_one_source(layers: Iterable[Layer]) -> tuple[list[Layer], tuple[Entry, ...]]:
+def from_one_source(layers: Iterable[Layer]) -> tuple[list[Layer], tuple[SourcedValue, ...]]:
     """The files' layers with the keys of the connection kept in the strongest rank that has any, and what was left out.
 
     An address of one file never meets the credentials of another.
@@ -254,7 +254,7 @@ def from_one_source(layers: Iterable[Layer]) -> tuple[list[Layer], tuple[Entry, 
     ]
     strongest = min((layer.rank for layer, names in zip(layers, connection, strict=True) if names), default=None)
     kept: list[Layer] = []
-    left_out: list[Entry] = []
+    left_out: list[SourcedValue] = []
     for layer, names in zip(layers, connection, strict=True):
         dropped = [] if layer.rank is strongest else names
         left_out += [layer.entries[name] for name in dropped]
@@ -263,14 +263,14 @@ def from_one_source(layers: Iterable[Layer]) -> tuple[list[Layer], tuple[Entry, 
     return kept, tuple(left_out)
 
 
-def merge(layers: Iterable[Layer]) -> dict[str, Entry]:
+def merge(layers: Iterable[Layer]) -> dict[str, SourcedValue]:
     """The strongest value of each key, in the key table's order; layers of one rank keep their given order.
 
     The ways to one secret count as one key: the strongest layer that names any of them wins. Raises
     `UsageError` for two ways in one layer and for values of the wrong shape.
     """
     ordered = sorted(layers, key=lambda layer: layer.rank)
-    merged: dict[str, Entry] = {}
+    merged: dict[str, SourcedValue] = {}
     settled: set[str] = set()
     for layer in ordered:
         given = {name: entry for name, entry in layer.entries.items() if entry.value != ""}
@@ -284,22 +284,22 @@ def merge(layers: Iterable[Layer]) -> dict[str, Entry]:
     return {key.name: merged[key.name] for key in KEYS if key.name in merged}
 
 
-def check_value(name: str, entry: Entry) -> None:
+def check_value(name: str, entry: SourcedValue) -> None:
     """Raise `UsageError`, naming key and origin, when a value does not have its key's shape."""
     value = entry.value
     if isinstance(value, Secret):
         return
     where = f"{name} (from {entry.origin})"
     kind = KEY_BY_NAME[name].kind
-    if kind is Kind.DURATION:
+    if kind is ValueKind.DURATION:
         parse_duration(value, where)
-    elif kind is Kind.SWITCH and value.lower() not in (*TRUE_WORDS, *FALSE_WORDS):
+    elif kind is ValueKind.SWITCH and value.lower() not in (*TRUE_WORDS, *FALSE_WORDS):
         raise UsageError(f"{where} must be true or false, found {value[:40]!r}")
-    elif kind is Kind.PROTOCOL and value not in set(Protocol):
+    elif kind is ValueKind.PROTOCOL and value not in set(Protocol):
         raise UsageError(f"{where} must be one of {', '.join(Protocol)}, found {value[:40]!r}")
-    elif kind is Kind.MECHANISM and value not in set(Mechanism):
+    elif kind is ValueKind.MECHANISM and value not in set(Mechanism):
         raise UsageError(f"{where} must be one of {', '.join(Mechanism)}, found {value[:40]!r}")
-    elif kind is Kind.CONTROL_STORE and value not in set(ControlStoreKind):
+    elif kind is ValueKind.CONTROL_STORE and value not in set(ControlStoreKind):
         raise UsageError(f"{where} must be one of {', '.join(ControlStoreKind)}, found {value[:40]!r}")
     elif "\x00" in value or "\n" in value:
         raise UsageError(f"{where} contains a control character")
@@ -327,7 +327,7 @@ def parse_overrides(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
         if key is None:
             guess = did_you_mean(name, (*KEY_BY_NAME, *KEY_BY_PROPERTY))
             raise UsageError(f"-X {name[:60]!r} is not a known key{guess}", hint="-X list names the keys")
-        if key.kind is Kind.SECRET:
+        if key.kind is ValueKind.SECRET:
             raise UsageError(
                 f"-X {name} would show a secret to everyone on this machine",
                 hint=f"use -X {key.name}_file=PATH, or the environment variable {key.env[0]}",
@@ -336,12 +336,12 @@ def parse_overrides(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def _as_setting(name: str, kind: Kind, value: str) -> str:
+def _as_setting(name: str, kind: ValueKind, value: str) -> str:
     if name == "request.timeout.ms":
         return f"{value}ms"
     if name == "ssl.endpoint.identification.algorithm":
         return hostname_check(value, f"-X {name}")
-    return value.strip() if kind is not Kind.FILE else value
+    return value.strip() if kind is not ValueKind.FILE else value
 
 
 def hostname_check(value: str, where: str) -> str:
@@ -353,7 +353,7 @@ def hostname_check(value: str, where: str) -> str:
     return found
 
 
-def _secrets_of(entries: Mapping[str, Entry]) -> set[str]:
+def _secrets_of(entries: Mapping[str, SourcedValue]) -> set[str]:
     seen: dict[str, str] = {}
     for name, entry in entries.items():
         secret = KEY_BY_NAME[name].secret_of

@@ -117,14 +117,14 @@ def to_kafka_python(security: Security) -> dict[str, object]:
     settings: dict[str, object] = {"security_protocol": str(security.protocol)}
     if security.protocol.uses_tls:
         settings["ssl_check_hostname"] = security.check_hostname
-        settings |= _present({"ssl_cafile": security.ca_file, "ssl_certfile": security.cert_file})
-        settings |= _present({"ssl_keyfile": security.key_file, "ssl_password": _revealed(security.key_password)})
+        settings |= _present_values({"ssl_cafile": security.ca_file, "ssl_certfile": security.cert_file})
+        settings |= _present_values({"ssl_keyfile": security.key_file, "ssl_password": _reveal(security.key_password)})
     if security.protocol.uses_sasl:
-        settings |= _present(
+        settings |= _present_values(
             {
                 "sasl_mechanism": _text(security.sasl_mechanism),
                 "sasl_plain_username": security.username,
-                "sasl_plain_password": _revealed(security.password),
+                "sasl_plain_password": _reveal(security.password),
             }
         )
     return settings
@@ -135,26 +135,28 @@ def to_confluent(security: Security) -> dict[str, object]:
     settings: dict[str, object] = {"security.protocol": str(security.protocol)}
     if security.protocol.uses_tls:
         settings["ssl.endpoint.identification.algorithm"] = "https" if security.check_hostname else "none"
-        settings |= _present({"ssl.ca.location": security.ca_file, "ssl.certificate.location": security.cert_file})
-        settings |= _present(
-            {"ssl.key.location": security.key_file, "ssl.key.password": _revealed(security.key_password)}
+        settings |= _present_values(
+            {"ssl.ca.location": security.ca_file, "ssl.certificate.location": security.cert_file}
+        )
+        settings |= _present_values(
+            {"ssl.key.location": security.key_file, "ssl.key.password": _reveal(security.key_password)}
         )
     if security.protocol.uses_sasl:
-        settings |= _present(
+        settings |= _present_values(
             {
                 "sasl.mechanism": _text(security.sasl_mechanism),
                 "sasl.username": security.username,
-                "sasl.password": _revealed(security.password),
+                "sasl.password": _reveal(security.password),
             }
         )
     return settings
 
 
-def _present(values: dict[str, str | None]) -> dict[str, object]:
+def _present_values(values: dict[str, str | None]) -> dict[str, object]:
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _revealed(secret: Secret | None) -> str | None:
+def _reveal(secret: Secret | None) -> str | None:
     return None if secret is None else secret.reveal()
 
 
@@ -179,7 +181,7 @@ def parse_addresses(text: str) -> tuple[tuple[str, int], ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listener:
+class ProbedListener:
     """One bootstrap address from outside.
 
     `refused` is why no connection was made. `mechanisms` are the logins it takes, empty when it
@@ -211,7 +213,7 @@ class Listener:
         return Protocol.SSL if self.speaks_tls else Protocol.PLAINTEXT
 
 
-def misfits(listener: Listener, security: Security) -> Iterator[tuple[str, str]]:
+def misfits(listener: ProbedListener, security: Security) -> Iterator[tuple[str, str]]:
     """What of the settings does not fit a listener that speaks Kafka: what was found, and what to do."""
     address = listener.address
     # Without our certificate nothing inside mutual TLS can be seen, so only the encryption is compared.

@@ -12,17 +12,17 @@ from yaml.events import AliasEvent, Event, MappingStartEvent, NodeEvent, Sequenc
 from yaml.loader import BaseLoader
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from kafkakit.config.keys import KEY_BY_NAME, PROFILE_NAME_HINT, Kind, did_you_mean, is_profile_name
+from kafkakit.config.keys import KEY_BY_NAME, PROFILE_NAME_HINT, ValueKind, did_you_mean, is_profile_name
 from kafkakit.core.errors import InputError
 
 MAX_DEPTH = 16
 _SECTIONS = frozenset(name.rpartition(".")[0] for name in KEY_BY_NAME if "." in name) | {"security"}
-_KNOWN = (*(name for name, key in KEY_BY_NAME.items() if key.kind is not Kind.SECRET), *_SECTIONS)
+_KNOWN = (*(name for name, key in KEY_BY_NAME.items() if key.kind is not ValueKind.SECRET), *_SECTIONS)
 MAX_VALUES = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Located:
+class LocatedValue:
     """A value and its line."""
 
     value: str
@@ -36,22 +36,22 @@ class ConfigFile:
     `trusted_folders` are those whose project file may set what a connection is made of.
     """
 
-    default_profile: Located | None = None
+    default_profile: LocatedValue | None = None
     trusted_folders: tuple[str, ...] = ()
-    profiles: dict[str, dict[str, Located]] = field(default_factory=dict)
+    profiles: dict[str, dict[str, LocatedValue]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
 
 def parse_config(data: bytes, source: str) -> ConfigFile:
     """Read a top-level file: `profile`, `trusted_folders` and `profiles: {NAME: {...}}`; `InputError` for a bad one."""
     root = yaml_root(data, source)
-    default: Located | None = None
+    default: LocatedValue | None = None
     trusted: tuple[str, ...] = ()
-    profiles: dict[str, dict[str, Located]] = {}
+    profiles: dict[str, dict[str, LocatedValue]] = {}
     warnings: list[str] = []
     for name, line, node in yaml_items(root, source, ""):
         if name == "profile":
-            default = Located(value=yaml_scalar(node, source, name), line=line)
+            default = LocatedValue(value=yaml_scalar(node, source, name), line=line)
         elif name == "trusted_folders":
             trusted = _folders(node, source)
         elif name == "profiles":
@@ -123,8 +123,8 @@ def yaml_items(node: Node, source: str, where: str) -> Iterator[tuple[str, int, 
         yield name, key_node.start_mark.line + 1, value_node
 
 
-def _flatten(node: Node, source: str, warnings: list[str], prefix: str = "") -> dict[str, Located]:
-    values: dict[str, Located] = {}
+def _flatten(node: Node, source: str, warnings: list[str], prefix: str = "") -> dict[str, LocatedValue]:
+    values: dict[str, LocatedValue] = {}
     for part, line, child in yaml_items(node, source, prefix.rstrip(".") or "a profile"):
         name = prefix + part
         key = KEY_BY_NAME.get(name)
@@ -134,14 +134,14 @@ def _flatten(node: Node, source: str, warnings: list[str], prefix: str = "") -> 
             if name in _SECTIONS:
                 raise InputError(f"{source}:{line}", f"{name} must be a mapping (key: value), found {_kind_of(child)}")
             warnings.append(f"{source}:{line}: unknown key {name[:80]!r}{did_you_mean(name, _KNOWN)}")
-        elif key is not None and key.kind is Kind.SECRET:
+        elif key is not None and key.kind is ValueKind.SECRET:
             raise InputError(
                 f"{source}:{line}",
                 f"{name} holds a secret; a config file must not",
                 hint=f"use {name}_file, {name}_env, {name}_credential or {name}_prompt",
             )
         elif key is not None:
-            values[name] = Located(value=_value(child, source, name), line=line)
+            values[name] = LocatedValue(value=_value(child, source, name), line=line)
     return values
 
 

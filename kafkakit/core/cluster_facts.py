@@ -251,7 +251,7 @@ class LogSpan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fetched:
+class FetchedBatches:
     """Raw record batches of one partition as the broker sent them (the last may be cut), or why there are none.
 
     `records` starts with the batch that holds the offset asked for, so its first records may lie before it. The
@@ -457,7 +457,7 @@ class StorageReading:
         return min(self.sizes.taken_at, self.free.taken_at)
 
 
-class Sample(NamedTuple):
+class MetricSample(NamedTuple):
     """`value` is NaN where the series has none, and `time` then that of the query."""
 
     labels: Mapping[str, str]

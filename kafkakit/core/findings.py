@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from kafkakit.core.errors import ExitCode
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import count_of
 
 COLUMNS = ("severity", "rule", "where", "count", "message", "hint")
 SHOWN_SUBJECTS = 3
@@ -179,7 +179,7 @@ def exit_code_of(findings: Iterable[Finding], fail_on: FailOn) -> ExitCode:
     return ExitCode.FAILED if fails(findings, fail_on) else ExitCode.DONE
 
 
-def shown(subjects: Sequence[object], count: int | None = None) -> str:
+def shorten(subjects: Sequence[object], count: int | None = None) -> str:
     """The first three names, and how many more there are."""
     total = len(subjects) if count is None else count
     more = f" and {total - SHOWN_SUBJECTS} more" if total > SHOWN_SUBJECTS else ""
@@ -194,7 +194,7 @@ def finding_rows(findings: Iterable[Finding]) -> tuple[tuple[object, ...], ...]:
 def totals(findings: Iterable[Finding]) -> str:
     """How many findings of each severity, in words."""
     numbers = Counter(f.severity for f in findings)
-    return ", ".join(counted(numbers[s], s.value) for s in _ORDER)
+    return ", ".join(count_of(numbers[s], s.value) for s in _ORDER)
 
 
 def findings_data(findings: Sequence[Finding]) -> dict[str, object]:

@@ -53,7 +53,9 @@ class Holder:
     machine: _Text = ""
 
     def __str__(self) -> str:
-        return f"process {self.pid} of {_plain(self.user)} on {_plain(self.host)} ({_plain(self.command)})"
+        return (
+            f"process {self.pid} of {_plain_text(self.user)} on {_plain_text(self.host)} ({_plain_text(self.command)})"
+        )
 
 
 class Life(StrEnum):
@@ -115,7 +117,7 @@ def _second(time: datetime) -> str:
     return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
 
 
-def _plain(text: str) -> str:
+def _plain_text(text: str) -> str:
     """Text of another process, without anything that a terminal would obey."""
     return "".join(char if char.isprintable() else "?" for char in text)
 
@@ -124,7 +126,7 @@ LEASE_DOCUMENT = DocumentKind("lease", LeaseRecord)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Versioned:
+class VersionedValue:
     """A value of a control store and the version that a `cas` must name to replace it."""
 
     value: bytes
@@ -132,16 +134,16 @@ class Versioned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watch:
+class LeaseWatch:
     """One state of the document, for how long the watcher saw it unchanged, and when it last asked for it."""
 
-    seen: Versioned
+    seen: VersionedValue
     silent_s: float
     asked_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class Take:
+class LeaseGrant:
     """The lease may be taken now, with this token; `expected` is what the write must find (None: nothing)."""
 
     token: int
@@ -149,7 +151,7 @@ class Take:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class LeaseWait:
     """It is not known yet whether the holder lives; it may be taken after so many seconds without a change."""
 
     record: LeaseRecord
@@ -157,27 +159,29 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
-class Refuse:
+class LeaseRefusal:
     """The holder lives, and renews its lease."""
 
     record: LeaseRecord
 
 
-def watch(earlier: Watch | None, seen: Versioned, *, ttl_s: float, asked_s: float, now_s: float) -> Watch:
+def watch(
+    earlier: LeaseWatch | None, seen: VersionedValue, *, ttl_s: float, asked_s: float, now_s: float
+) -> LeaseWatch:
     """Continue watching: a change of any kind starts the time again. The look was sent at `asked_s`.
 
     Of the time between two looks, no more counts than a holder lets pass between two renewals: the store may have been
     away, or the whole machine may have stood still, and then its holder could not renew either.
     """
     if earlier is None or earlier.seen != seen:
-        return Watch(seen=seen, silent_s=0.0, asked_s=now_s)
+        return LeaseWatch(seen=seen, silent_s=0.0, asked_s=now_s)
     counted_s = min(max(0.0, asked_s - earlier.asked_s), ttl_s * RENEW_AFTER)
-    return Watch(seen=seen, silent_s=earlier.silent_s + counted_s, asked_s=asked_s)
+    return LeaseWatch(seen=seen, silent_s=earlier.silent_s + counted_s, asked_s=asked_s)
 
 
 def decide(
-    record: LeaseRecord | None, watching: Watch | None, first: Watch | None, now: datetime, life: Life
-) -> Take | Wait | Refuse:
+    record: LeaseRecord | None, watching: LeaseWatch | None, first: LeaseWatch | None, now: datetime, life: Life
+) -> LeaseGrant | LeaseWait | LeaseRefusal:
     """May we take the lease?
 
     `record` is what `watching` saw last, None when the store holds nothing. `first` is what was seen first: any
@@ -185,17 +189,17 @@ def decide(
     that runs on this machine, whose wall clock `now` is, holds the lease for `ttl_s` after its last renewal.
     """
     if record is None or watching is None:
-        return Take(1, None)
+        return LeaseGrant(1, None)
     if record.holder is None or life is Life.GONE or watching.silent_s >= record.ttl_s:
-        return Take(record.token + 1, watching.seen.version)
+        return LeaseGrant(record.token + 1, watching.seen.version)
     renewed_s = (now - record.renewed_at).total_seconds()
     if (life is Life.ALIVE and 0 <= renewed_s < record.ttl_s) or (first is not None and first.seen != watching.seen):
-        return Refuse(record)
-    return Wait(record, record.ttl_s - watching.silent_s)
+        return LeaseRefusal(record)
+    return LeaseWait(record, record.ttl_s - watching.silent_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tenure:
+class OwnLease:
     """A lease that we hold: our last write, and both own clocks from just before it was sent."""
 
     record: LeaseRecord
@@ -223,7 +227,7 @@ def held_words(what: str, record: LeaseRecord) -> str:
     return f"{what} is locked: held by {record}"
 
 
-def waiting_words(what: str, wait: Wait) -> str:
+def waiting_words(what: str, wait: LeaseWait) -> str:
     """Why nothing happens for a while."""
     return (
         f"{what} is locked: held by {wait.record}; waiting {format_duration(round(wait.seconds, 1))} at most to see "

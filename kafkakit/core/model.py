@@ -174,9 +174,9 @@ class ClusterSnapshot:
 
         O(partitions) where they are sorted, as in what kafkakit writes.
         """
-        brokers = _sorted([_dirs_in_order(b) for b in self.brokers], lambda b: b.id)
-        topics = _sorted([_partitions_in_order(t) for t in self.topics], lambda t: t.name)
-        moves = _sorted(self.reassignments, lambda r: (r.topic, r.partition))
+        brokers = _sort_items([_dirs_in_order(b) for b in self.brokers], lambda b: b.id)
+        topics = _sort_items([_partitions_in_order(t) for t in self.topics], lambda t: t.name)
+        moves = _sort_items(self.reassignments, lambda r: (r.topic, r.partition))
         rows = (brokers, self.brokers), (topics, self.topics), (moves, self.reassignments)
         if all(len(new) == len(old) and all(map(is_, new, old)) for new, old in rows):
             return self
@@ -194,16 +194,16 @@ class ClusterSnapshot:
 
 
 def _dirs_in_order(broker: Broker) -> Broker:
-    dirs = _sorted(broker.log_dirs, lambda d: d.path)
+    dirs = _sort_items(broker.log_dirs, lambda d: d.path)
     return broker if dirs is broker.log_dirs else replace(broker, log_dirs=dirs)
 
 
 def _partitions_in_order(topic: Topic) -> Topic:
-    rows = _sorted(topic.partitions, lambda p: p.partition)
+    rows = _sort_items(topic.partitions, lambda p: p.partition)
     return topic if rows is topic.partitions else replace(topic, partitions=rows)
 
 
-def _sorted(items: Sequence[T], key: Callable[[T], Any]) -> tuple[T, ...]:
+def _sort_items(items: Sequence[T], key: Callable[[T], Any]) -> tuple[T, ...]:
     """The items by their keys; the same tuple where they are in this order."""
     keys = list(map(key, items))
     if isinstance(items, tuple) and all(map(le, keys, keys[1:])):

@@ -239,7 +239,7 @@ class PlacementRules:
     """The hard rules that a plan was made under.
 
     With `spread_over` the rack rule is even spread: a partition's replicas in each of those racks differ by at most
-    one (see `placement.GroupRule`). Else it is `min_rack_ids`.
+    one (see `placement.SpreadRule`). Else it is `min_rack_ids`.
     `receivers` may get new copies, `givers` may lose them (None: every broker). `pinned` partitions keep their
     brokers, as do those smaller than `smallest_bytes`. With `locality_scoped` a copy stays in its rack. Partitions
     `under_way` were moving when the plan was made: they keep their target, and their copies count on both sides.

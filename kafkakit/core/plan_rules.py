@@ -120,9 +120,9 @@ def _scope_problem(entries: Iterable[ScopeEntry], scope: dict[str, dict[int, Sco
             problem = None
         problem = problem or number_problem(entry.partition) or list_problem(entry.replicas)
         if problem:
-            return f"scope: {_shown(entry)}: {problem}"
+            return f"scope: {_show_named(entry)}: {problem}"
         if entry.partition in known:
-            return f"scope: {_shown(entry)} is listed twice"
+            return f"scope: {_show_named(entry)} is listed twice"
         known[entry.partition] = entry
         scope[entry.topic] = known
     return None
@@ -133,11 +133,11 @@ def _moves_problem(plan: Plan, scope: Scope) -> str | None:
     seen: set[tuple[str, int]] = set()
     for move in plan.moves:
         key = (move.topic, move.partition)
-        problem = _move_problem(move, _found(scope, move), targets)
+        problem = _move_problem(move, _find_entry(scope, move), targets)
         if problem is None and key in seen:
             problem = "is listed twice"
         if problem:
-            return f"moves: {_shown(move)}: {problem}"
+            return f"moves: {_show_named(move)}: {problem}"
         seen.add(key)
     return None
 
@@ -175,7 +175,7 @@ def _dir_moves_problem(plan: Plan, scope: Scope) -> str | None:
     after = {(m.topic, m.partition): m.after for m in plan.moves}
     seen: set[tuple[str, int, int]] = set()
     for move in plan.dir_moves:
-        entry = _found(scope, move)
+        entry = _find_entry(scope, move)
         problem = path_problem(move.source_dir) or path_problem(move.target_dir) or _bytes_problem(move.size_bytes)
         if entry is None:
             problem = "is not in the plan's scope"
@@ -188,7 +188,7 @@ def _dir_moves_problem(plan: Plan, scope: Scope) -> str | None:
         elif (move.topic, move.partition, move.broker) in seen:
             problem = f"is listed twice for broker {move.broker}"
         if problem:
-            return f"dir_moves: {_shown(move)}: {problem}"
+            return f"dir_moves: {_show_named(move)}: {problem}"
         seen.add((move.topic, move.partition, move.broker))
     return None
 
@@ -223,22 +223,22 @@ def _map_problem(
     seen: set[tuple[str, int]] = set()
     for entry in lists.partitions:
         key = (entry.topic, entry.partition)
-        found = _found(scope, entry)
+        found = _find_entry(scope, entry)
         if found is None:
-            return f"{name}: {_shown(entry)} is not in the plan's scope"
+            return f"{name}: {_show_named(entry)} is not in the plan's scope"
         if key in seen:
-            return f"{name}: {_shown(entry)} is listed twice"
+            return f"{name}: {_show_named(entry)} is listed twice"
         expected = wanted.get(key, found.replicas)
         if entry.replicas != expected:
-            return f"{name}: {_shown(entry)} has {_ids(entry.replicas)}, the moves say {_ids(expected)}"
+            return f"{name}: {_show_named(entry)} has {_ids(entry.replicas)}, the moves say {_ids(expected)}"
         seen.add(key)
     missing = sorted(wanted.keys() - seen)
     if missing:
-        return f"{name}: {_shown(TopicPartition(*missing[0]))} is missing"
+        return f"{name}: {_show_named(TopicPartition(*missing[0]))} is missing"
     return None
 
 
-def _found(scope: Scope, named: Named) -> ScopeEntry | None:
+def _find_entry(scope: Scope, named: Named) -> ScopeEntry | None:
     known = scope.get(named.topic)
     return known.get(named.partition) if known else None
 
@@ -272,7 +272,7 @@ def _ids(replicas: tuple[int, ...]) -> str:
     return f"[{shown}{',...' if len(replicas) > 10 else ''}]"
 
 
-def _shown(named: Named) -> str:
+def _show_named(named: Named) -> str:
     return f"{named.topic!r:.80} partition {named.partition}"
 
 

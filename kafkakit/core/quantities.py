@@ -95,12 +95,12 @@ def _amount(text: str) -> int | None:
 
 def format_bytes(count: int | None) -> str:
     """Print a byte count with a binary unit and three digits (`1.31 TiB`); `?` for unknown."""
-    return "?" if count is None else _scaled(count, 1024, ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"))
+    return "?" if count is None else _scale_text(count, 1024, ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"))
 
 
 def format_rate(bytes_per_s: float) -> str:
     """Print a rate with a decimal unit, the way it is given (`20 MB/s`)."""
-    return _scaled(bytes_per_s, 1000, ("B", "kB", "MB", "GB", "TB", "PB", "EB")) + "/s"
+    return _scale_text(bytes_per_s, 1000, ("B", "kB", "MB", "GB", "TB", "PB", "EB")) + "/s"
 
 
 def rate_option(bytes_per_s: float) -> str:
@@ -118,7 +118,7 @@ def format_rough_time(seconds: float) -> str:
     return f"{total}s"
 
 
-def _scaled(value: float, base: int, units: tuple[str, ...]) -> str:
+def _scale_text(value: float, base: int, units: tuple[str, ...]) -> str:
     amount, step = float(value), 0
     # 999.5 would print as 1000 with three digits: go up one unit before that.
     while abs(amount) >= (999.5 if base == 1000 else 1023.5) and step < len(units) - 1:
@@ -128,7 +128,7 @@ def _scaled(value: float, base: int, units: tuple[str, ...]) -> str:
     return f"{text.rstrip('0').rstrip('.') if '.' in text else text} {units[step]}"
 
 
-def agreeing(number: int, what: str) -> str:
+def agree(number: int, what: str) -> str:
     """Words that start with a verb, so that the verb agrees with the number: `are lost` with 1 is `is lost`."""
     verb, space, rest = what.partition(" ")
     if number != 1 or verb in ("is", "cannot"):
@@ -137,7 +137,7 @@ def agreeing(number: int, what: str) -> str:
     return f"{single}{space}{rest}"
 
 
-def counted(number: int, one: str, many: str | None = None) -> str:
+def count_of(number: int, one: str, many: str | None = None) -> str:
     """A count with its noun: `1 move`, `2 moves`, `2 copies`."""
     return f"{number} {one if number == 1 else many or one + 's'}"
 

@@ -2,7 +2,7 @@
 
 Brokers and topics of a snapshot are tables with attributes that every one has, and tags. Why an object is not among the
 answers can be asked. For streams of records a query is compiled to functions of one object, where columns would hold
-one row: `matching` on a table of one row gives equal answers at a hundred times the cost.
+one row: `match_objects` on a table of one row gives equal answers at a hundred times the cost.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from kafkakit.core.model import Broker, ClusterSnapshot, TagSet, Topic
 from kafkakit.core.quantities import parse_size
 from kafkakit.core.query_text import (
     NUMBER,
-    Compare,
-    Every,
-    Exists,
+    AllOf,
+    AnyOf,
+    ComparisonTest,
+    ExistenceTest,
     Glob,
-    Literal,
-    Member,
+    ListTest,
     Node,
-    Not,
-    Some,
+    NotOf,
+    QueryLiteral,
     glob_matcher,
     keys_of,
     text_of,
@@ -137,40 +137,40 @@ class ObjectTable:
         return self._made[key]
 
 
-def matching(query: Node, table: ObjectTable) -> Mask:
+def match_objects(query: Node, table: ObjectTable) -> Mask:
     """Which objects of the table match. Every test costs one pass over an array, and one over its distinct texts."""
     import numpy as np
 
     match query:
-        case Not(part):
-            return ~matching(part, table)
-        case Every(parts):
-            every: Mask = np.all([matching(part, table) for part in parts], axis=0)
+        case NotOf(part):
+            return ~match_objects(part, table)
+        case AllOf(parts):
+            every: Mask = np.all([match_objects(part, table) for part in parts], axis=0)
             return every
-        case Some(parts):
-            some: Mask = np.any([matching(part, table) for part in parts], axis=0)
+        case AnyOf(parts):
+            some: Mask = np.any([match_objects(part, table) for part in parts], axis=0)
             return some
     column = table.column(query.key)
     if column is None:
         return np.zeros(len(table.names), dtype=bool)
     match query:
-        case Exists():
+        case ExistenceTest():
             return column.present
         case Glob(_, pattern):
-            return _chosen(column, glob_matcher(pattern))
-        case Member(key, values):
+            return _choose_by_text(column, glob_matcher(pattern))
+        case ListTest(key, values):
             return _member(column, key, values)
-        case Compare(key, relation, value):
+        case ComparisonTest(key, relation, value):
             number = wanted_number(key, value, is_number=isinstance(column, NumberColumn))
-            return _compared(column, relation, value, number)
+            return _compare_column(column, relation, value, number)
 
 
 def names_matching(query: Node, table: ObjectTable) -> list[str]:
     """The names of the objects that match, in the table's order."""
-    return [table.names[i] for i in matching(query, table).nonzero()[0].tolist()]
+    return [table.names[i] for i in match_objects(query, table).nonzero()[0].tolist()]
 
 
-def number_of(key: str, value: Literal) -> Fraction | None:
+def number_of(key: str, value: QueryLiteral) -> Fraction | None:
     """The number that a value means for a key: sizes have units where the key ends in `bytes`; None for text."""
     if not value.is_bare:
         return None
@@ -179,40 +179,40 @@ def number_of(key: str, value: Literal) -> Fraction | None:
     return Fraction(parse_size(value.text, key)) if key.endswith("bytes") else None
 
 
-def wanted_number(key: str, value: Literal, *, is_number: bool) -> Fraction | None:
+def wanted_number(key: str, value: QueryLiteral, *, is_number: bool) -> Fraction | None:
     """`number_of`, where quotes do not matter for what is always a number; `UsageError` for text there."""
     number = number_of(key, value)
     if number is None and is_number:
-        number = numeric(value.text)
+        number = number_of_text(value.text)
         if number is None:
             raise UsageError(f"the query compares {key}, a number, with {value}", hint="compare it with a number")
     return number
 
 
-def _member(column: Column, key: str, values: tuple[Literal, ...]) -> Mask:
+def _member(column: Column, key: str, values: tuple[QueryLiteral, ...]) -> Mask:
     import numpy as np
 
     numbers = [wanted_number(key, value, is_number=isinstance(column, NumberColumn)) for value in values]
     plain = frozenset(v.text for v, n in zip(values, numbers, strict=True) if n is None)
-    found = _chosen(column, plain.__contains__) if plain else np.zeros(len(column.present), dtype=bool)
+    found = _choose_by_text(column, plain.__contains__) if plain else np.zeros(len(column.present), dtype=bool)
     if isinstance(column, NumberColumn):
         whole = [int(n) for n in numbers if n is not None and n.denominator == 1 and _LEAST <= n <= _MOST]
         return found | (np.isin(column.numbers, np.array(whole, dtype=np.int64)) & column.present)
     wanted = {n for n in numbers if n is not None}
-    return found | _chosen(column, lambda text: numeric(text) in wanted) if wanted else found
+    return found | _choose_by_text(column, lambda text: number_of_text(text) in wanted) if wanted else found
 
 
-def _compared(column: Column, relation: str, value: Literal, number: Fraction | None) -> Mask:
+def _compare_column(column: Column, relation: str, value: QueryLiteral, number: Fraction | None) -> Mask:
     import numpy as np
 
     holds = ORDER[relation]
     if isinstance(column, NumberColumn) and number is not None:
         return _numbers_compared(column, relation, number)
     if number is None or isinstance(column, NumberColumn):
-        return _chosen(column, lambda text: holds(text, value.text))
+        return _choose_by_text(column, lambda text: holds(text, value.text))
     by_text = _numbers_compared(column.wholes, relation, number)
     for at in (~column.wholes.present).nonzero()[0].tolist():
-        own = numeric(column.values[at])
+        own = number_of_text(column.values[at])
         by_text[at] = holds(column.values[at], value.text) if own is None else holds(own, number)
     found: Mask = np.append(by_text, False)[column.codes]
     return found
@@ -235,7 +235,7 @@ def _numbers_compared(column: NumberColumn, relation: str, number: Fraction) -> 
     return found
 
 
-def _chosen(column: Column, fits: Callable[[str], bool]) -> Mask:
+def _choose_by_text(column: Column, fits: Callable[[str], bool]) -> Mask:
     """The objects whose text fits; each distinct text is asked once."""
     import numpy as np
 
@@ -246,7 +246,7 @@ def _chosen(column: Column, fits: Callable[[str], bool]) -> Mask:
     return found
 
 
-def numeric(text: str) -> Fraction | None:
+def number_of_text(text: str) -> Fraction | None:
     """The number that a text is, None for other text."""
     return Fraction(text) if NUMBER.fullmatch(text) else None
 
@@ -264,16 +264,16 @@ class _RowTable:
         self._table, self._row = table, row
 
     def holds(self, query: Node) -> bool:
-        return bool(matching(query, self._cut())[0])
+        return bool(match_objects(query, self._cut())[0])
 
     def reasons(self, query: Node, *, wanted: bool) -> list[str]:
         """What keeps the query from being `wanted`: one part that is enough, or all where each is needed."""
         match query:
-            case Not(part) if not isinstance(part, Compare | Member | Glob | Exists):
+            case NotOf(part) if not isinstance(part, ComparisonTest | ListTest | Glob | ExistenceTest):
                 return self.reasons(part, wanted=not wanted)
-            case Every(parts) | Some(parts):
+            case AllOf(parts) | AnyOf(parts):
                 return [r for p in parts if self.holds(p) != wanted for r in self.reasons(p, wanted=wanted)]
-        leaf = query.part if isinstance(query, Not) else query
+        leaf = query.part if isinstance(query, NotOf) else query
         value = self._value(leaf.key)  # type: ignore[union-attr]
         has = "is not set" if value is None else f"is {value}"
         return [f"{text_of(query)}: {leaf.key} {has}"]  # type: ignore[union-attr]
@@ -481,45 +481,45 @@ class NumberField(Generic[T]):
 Field = TextField[T] | NumberField[T]
 
 
-def compiled(query: Node, field: Callable[[str], Field[T] | None]) -> Callable[[T], bool]:
+def compile_query(query: Node, field: Callable[[str], Field[T] | None]) -> Callable[[T], bool]:
     """The query as a function of one object; `field` gives the attribute of a key, None for one that no object has.
 
     Raises `UsageError` where an attribute that is a number is compared with text. A test of the query costs a call.
     """
     match query:
-        case Not(part):
-            inner = compiled(part, field)
+        case NotOf(part):
+            inner = compile_query(part, field)
             return lambda one: not inner(one)
-        case Every(parts):
-            return _every([compiled(part, field) for part in parts])
-        case Some(parts):
-            return _some([compiled(part, field) for part in parts])
+        case AllOf(parts):
+            return _test_all([compile_query(part, field) for part in parts])
+        case AnyOf(parts):
+            return _test_any([compile_query(part, field) for part in parts])
     found = field(query.key)
     if found is None:
         return lambda one: False
-    if isinstance(query, Exists):
+    if isinstance(query, ExistenceTest):
         of = found.of
         return lambda one: of(one) is not None
     holds = _text_test(query) if isinstance(found, TextField) else _number_test(query)
-    return _present(found.of, holds)
+    return _test_present(found.of, holds)
 
 
-def _every(tests: list[Test[T]]) -> Test[T]:
+def _test_all(tests: list[Test[T]]) -> Test[T]:
     """All tests; in halves, which takes a third of the time of `all` and a generator."""
     if len(tests) == 1:
         return tests[0]
-    left, right = _every(tests[: len(tests) // 2]), _every(tests[len(tests) // 2 :])
+    left, right = _test_all(tests[: len(tests) // 2]), _test_all(tests[len(tests) // 2 :])
     return lambda one: left(one) and right(one)
 
 
-def _some(tests: list[Test[T]]) -> Test[T]:
+def _test_any(tests: list[Test[T]]) -> Test[T]:
     if len(tests) == 1:
         return tests[0]
-    left, right = _some(tests[: len(tests) // 2]), _some(tests[len(tests) // 2 :])
+    left, right = _test_any(tests[: len(tests) // 2]), _test_any(tests[len(tests) // 2 :])
     return lambda one: left(one) or right(one)
 
 
-def _present(of: Callable[[T], Any], holds: Callable[[Any], bool]) -> Test[T]:
+def _test_present(of: Callable[[T], Any], holds: Callable[[Any], bool]) -> Test[T]:
     def test(one: T) -> bool:
         value = of(one)
         return value is not None and holds(value)
@@ -527,16 +527,16 @@ def _present(of: Callable[[T], Any], holds: Callable[[Any], bool]) -> Test[T]:
     return test
 
 
-def _text_test(query: Compare | Member | Glob) -> Callable[[str], bool]:
+def _text_test(query: ComparisonTest | ListTest | Glob) -> Callable[[str], bool]:
     match query:
         case Glob(_, pattern):
             return glob_matcher(pattern)
-        case Member(key, values):
+        case ListTest(key, values):
             numbers = _numbers(key, values, is_number=False)
             plain = frozenset(v.text for v, n in zip(values, numbers, strict=True) if n is None)
             wanted = frozenset(n for n in numbers if n is not None)
             return (lambda text: text in plain or _number(text) in wanted) if wanted else plain.__contains__
-        case Compare(key, relation, value):
+        case ComparisonTest(key, relation, value):
             holds, text_value = ORDER[relation], value.text
             (number,) = _numbers(key, (value,), is_number=False)
             if number is None:
@@ -549,36 +549,36 @@ def _text_test(query: Compare | Member | Glob) -> Callable[[str], bool]:
             return compare
 
 
-def _number_test(query: Compare | Member | Glob) -> Callable[[int], bool]:
+def _number_test(query: ComparisonTest | ListTest | Glob) -> Callable[[int], bool]:
     match query:
         case Glob(_, pattern):
             fits = glob_matcher(pattern)
             return lambda number: fits(str(number))
-        case Member(key, values):
+        case ListTest(key, values):
             return frozenset(_numbers(key, values, is_number=True)).__contains__
-        case Compare(key, relation, value):
+        case ComparisonTest(key, relation, value):
             holds = ORDER[relation]
             (wanted,) = _numbers(key, (value,), is_number=True)
             return lambda number: bool(holds(number, wanted))
 
 
-def _numbers(key: str, values: tuple[Literal, ...], *, is_number: bool) -> list[int | Fraction | None]:
-    return [_plain(wanted_number(key, value, is_number=is_number)) for value in values]
+def _numbers(key: str, values: tuple[QueryLiteral, ...], *, is_number: bool) -> list[int | Fraction | None]:
+    return [_plain_number(wanted_number(key, value, is_number=is_number)) for value in values]
 
 
 def _number(text: str) -> int | Fraction | None:
     if text.isdecimal() and text.isascii() and len(text) <= _DIGITS:
         return int(text)
-    return _plain(numeric(text))
+    return _plain_number(number_of_text(text))
 
 
-def _plain(number: Fraction | None) -> int | Fraction | None:
+def _plain_number(number: Fraction | None) -> int | Fraction | None:
     """A whole number as `int`, which is compared ten times as fast and has the same hash."""
     return number.numerator if number is not None and number.denominator == 1 else number
 
 
 def fields_of(known: Mapping[str, Field[T]]) -> Callable[[str], Field[T] | None]:
-    """The look-up for `compiled` of a fixed set of attributes; `UsageError` for a key that is none of them."""
+    """The look-up for `compile_query` of a fixed set of attributes; `UsageError` for a key that is none of them."""
     from difflib import get_close_matches
 
     def field(key: str) -> Field[T] | None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import NoReturn, TypeAlias
 
 from kafkakit.core.errors import UsageError
-from kafkakit.core.text import printable
+from kafkakit.core.text import sanitize
 
 MAX_LENGTH = 4096
 MAX_DEPTH = 32
@@ -46,35 +46,35 @@ class _Token:
     at: int
 
     def __str__(self) -> str:
-        return "the end" if self.kind == "end" else printable(repr(self.text[:40]))
+        return "the end" if self.kind == "end" else sanitize(repr(self.text[:40]))
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class QueryLiteral:
     """A value in a query; `is_bare` where it is a number or a size without quotes, else it is text."""
 
     text: str
     is_bare: bool = False
 
     def __str__(self) -> str:
-        return self.text if self.is_bare else _quoted(self.text)
+        return self.text if self.is_bare else _quote_text(self.text)
 
 
 @dataclass(frozen=True, slots=True)
-class Compare:
+class ComparisonTest:
     """`key = value` and the like; `operator` is `=`, `<`, `<=`, `>` or `>=`."""
 
     key: str
     operator: str
-    value: Literal
+    value: QueryLiteral
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ListTest:
     """`key in (value, ...)`."""
 
     key: str
-    values: tuple[Literal, ...]
+    values: tuple[QueryLiteral, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,28 +86,28 @@ class Glob:
 
 
 @dataclass(frozen=True, slots=True)
-class Exists:
+class ExistenceTest:
     """`exists(key)`."""
 
     key: str
 
 
 @dataclass(frozen=True, slots=True)
-class Not:
+class NotOf:
     """The negation of a part."""
 
     part: "Node"
 
 
 @dataclass(frozen=True, slots=True)
-class Every:
+class AllOf:
     """All of the parts: `and`."""
 
     parts: tuple["Node", ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Some:
+class AnyOf:
     """At least one of the parts: `or`."""
 
     parts: tuple["Node", ...]
@@ -120,12 +120,12 @@ _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*", re.ASCII)
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
-def _quoted(text: str) -> str:
+def _quote_text(text: str) -> str:
     shown = (_ESCAPES.get(c) or (c if c.isprintable() else f"\\u{{{ord(c):x}}}") for c in text)
     return f'"{"".join(shown)}"'
 
 
-Node: TypeAlias = Compare | Member | Glob | Exists | Not | Every | Some
+Node: TypeAlias = ComparisonTest | ListTest | Glob | ExistenceTest | NotOf | AllOf | AnyOf
 
 
 def parse_query(text: str) -> Node:
@@ -164,7 +164,7 @@ class _Parser:
         parts = [self._all(depth)]
         while self._take_word("or"):
             parts.append(self._all(depth))
-        return combined(Some, tuple(parts))
+        return combine_parts(AnyOf, tuple(parts))
 
     def expect_end(self, expected: str = "and, or, or the end") -> None:
         if self._token.kind != "end":
@@ -183,14 +183,14 @@ class _Parser:
         parts = [self._negation(depth)]
         while self._take_word("and"):
             parts.append(self._negation(depth))
-        return combined(Every, tuple(parts))
+        return combine_parts(AllOf, tuple(parts))
 
     def _negation(self, depth: int) -> Node:
         turns = 0
         while self._take_word("not"):
             turns += 1
         node = self._primary(depth)
-        return negated(node) if turns % 2 else node
+        return negate(node) if turns % 2 else node
 
     def _primary(self, depth: int) -> Node:
         token = self._token
@@ -204,7 +204,7 @@ class _Parser:
             self.expect_mark("(", "'(' after exists")
             key = self._key()
             self.expect_mark(")", "')' after the key")
-            return Exists(key)
+            return ExistenceTest(key)
         return self._test(self._key())
 
     def _test(self, key: str) -> Node:
@@ -214,21 +214,25 @@ class _Parser:
             if token.text == "=" == self._token.text:
                 self._fail("a value after a single '='")
             value = self._value()
-            return negated(Compare(key, "=", value)) if token.text == "!=" else Compare(key, token.text, value)
+            return (
+                negate(ComparisonTest(key, "=", value))
+                if token.text == "!="
+                else ComparisonTest(key, token.text, value)
+            )
         if self.take_mark("!~"):
-            return negated(Glob(key, self._value().text))
+            return negate(Glob(key, self._value().text))
         if self.take_mark("~"):
             return Glob(key, self._value().text)
         denied = self._take_word("not")
         if self._take_word("in"):
-            found: Node = Member(key, self._list())
+            found: Node = ListTest(key, self._list())
         elif self._take_word("like"):
             found = Glob(key, self._value().text)
         else:
             self._fail("in or like" if denied else "one of = != < <= > >= ~, in, like or not in", key)
-        return negated(found) if denied else found
+        return negate(found) if denied else found
 
-    def _list(self) -> tuple[Literal, ...]:
+    def _list(self) -> tuple[QueryLiteral, ...]:
         self.expect_mark("(", "'(' and a list of values")
         values = [self._value()]
         while self.take_mark(","):
@@ -245,12 +249,12 @@ class _Parser:
         self._next += 1
         return token.text
 
-    def _value(self) -> Literal:
+    def _value(self) -> QueryLiteral:
         token = self._token
         if token.kind not in ("text", "word") or (token.kind == "word" and token.text.lower() in KEYWORDS):
             self._fail("a value")
         self._next += 1
-        return literal_of(token.text) if token.kind == "word" else Literal(token.text)
+        return literal_of(token.text) if token.kind == "word" else QueryLiteral(token.text)
 
     @property
     def _token(self) -> _Token:
@@ -273,7 +277,7 @@ class _Parser:
         hint = {"&&": "write and", "&": "write and", "||": "write or", "|": "write or"}.get(token.text)
         if token.kind == "word" and token.text.lower() in KEYWORDS:
             hint = "put a name or value that is a word of the language in quotes"
-        after = f" after {printable(repr(key[:40]))}" if key else ""
+        after = f" after {sanitize(repr(key[:40]))}" if key else ""
         raise QueryError(self._text, token.at, f"found {token}, expected {expected}{after}", hint=hint)
 
 
@@ -291,7 +295,7 @@ def _tokens(text: str) -> list[_Token]:
     rest = text[at:]
     if rest.strip():
         start = at + len(rest) - len(rest.lstrip())
-        problem = f"found {printable(repr(text[start]))}, expected a key, a value or an operator"
+        problem = f"found {sanitize(repr(text[start]))}, expected a key, a value or an operator"
         raise QueryError(text, start, problem)
     return [*found, _Token("end", "", len(text.rstrip()))]
 
@@ -316,7 +320,7 @@ def _quote_part(text: str, start: int) -> tuple[_Token, int]:
             at += 2
         else:
             expected = "\\\\, \\\", \\', \\n, \\t, \\r or \\u{hex}"
-            raise QueryError(text, at, f"found the escape {printable(repr(text[at : at + 2]))}, expected {expected}")
+            raise QueryError(text, at, f"found the escape {sanitize(repr(text[at : at + 2]))}, expected {expected}")
     raise QueryError(text, start, f"found a text without its end, expected {quote} before the end of the query")
 
 
@@ -330,17 +334,17 @@ def _caret(text: str, at: int) -> tuple[str, str]:
     return f"    {shown}", f"    {' ' * (at - first)}^"
 
 
-def literal_of(word: str) -> Literal:
+def literal_of(word: str) -> QueryLiteral:
     """The literal that a word without quotes stands for."""
-    return Literal(word, bool(NUMBER.fullmatch(word) or _SIZE.fullmatch(word)))
+    return QueryLiteral(word, bool(NUMBER.fullmatch(word) or _SIZE.fullmatch(word)))
 
 
-def negated(part: Node) -> Node:
+def negate(part: Node) -> Node:
     """The negation; that of a negation is the part itself."""
-    return part.part if isinstance(part, Not) else Not(part)
+    return part.part if isinstance(part, NotOf) else NotOf(part)
 
 
-def combined(kind: type[Every] | type[Some], parts: tuple[Node, ...]) -> Node:
+def combine_parts(kind: type[AllOf] | type[AnyOf], parts: tuple[Node, ...]) -> Node:
     """The parts under `and` or `or`, those of the same kind taken in; a single one alone."""
     flat = tuple(inner for part in parts for inner in (part.parts if isinstance(part, kind) else (part,)))
     return flat[0] if len(flat) == 1 else kind(flat)
@@ -349,50 +353,50 @@ def combined(kind: type[Every] | type[Some], parts: tuple[Node, ...]) -> Node:
 def text_of(node: Node) -> str:
     """The canonical text; parsing it gives an equal node."""
     match node:
-        case Compare(key, operator, value):
+        case ComparisonTest(key, operator, value):
             return f"{key_text(key)} {operator} {value}"
-        case Member(key, values):
+        case ListTest(key, values):
             return f"{key_text(key)} in {_list(values)}"
         case Glob(key, pattern):
-            return f"{key_text(key)} like {_quoted(pattern)}"
-        case Exists(key):
+            return f"{key_text(key)} like {_quote_text(pattern)}"
+        case ExistenceTest(key):
             return f"exists({key_text(key)})"
-        case Not(Compare(key, "=", value)):
+        case NotOf(ComparisonTest(key, "=", value)):
             return f"{key_text(key)} != {value}"
-        case Not(Member(key, values)):
+        case NotOf(ListTest(key, values)):
             return f"{key_text(key)} not in {_list(values)}"
-        case Not(Glob(key, pattern)):
-            return f"{key_text(key)} not like {_quoted(pattern)}"
-        case Not(part):
-            return f"not {_inside(part, (Every, Some, Compare))}"
-        case Every(parts):
-            return " and ".join(_inside(part, (Some,)) for part in parts)
-        case Some(parts):
+        case NotOf(Glob(key, pattern)):
+            return f"{key_text(key)} not like {_quote_text(pattern)}"
+        case NotOf(part):
+            return f"not {_text_inside(part, (AllOf, AnyOf, ComparisonTest))}"
+        case AllOf(parts):
+            return " and ".join(_text_inside(part, (AnyOf,)) for part in parts)
+        case AnyOf(parts):
             return " or ".join(map(text_of, parts))
 
 
 def keys_of(node: Node) -> frozenset[str]:
     """Every key that the query looks at."""
     match node:
-        case Not(part):
+        case NotOf(part):
             return keys_of(part)
-        case Every(parts) | Some(parts):
+        case AllOf(parts) | AnyOf(parts):
             return frozenset().union(*map(keys_of, parts))
-        case Compare() | Member() | Glob() | Exists():
+        case ComparisonTest() | ListTest() | Glob() | ExistenceTest():
             return frozenset((node.key,))
 
 
-def _inside(part: Node, enclosed: tuple[type, ...]) -> str:
+def _text_inside(part: Node, enclosed: tuple[type, ...]) -> str:
     return f"({text_of(part)})" if isinstance(part, enclosed) else text_of(part)
 
 
-def _list(values: tuple[Literal, ...]) -> str:
+def _list(values: tuple[QueryLiteral, ...]) -> str:
     return f"({', '.join(map(str, values))})"
 
 
 def key_text(key: str) -> str:
     """A key as it is typed: in quotes where it has to be."""
-    return key if _PLAIN_KEY.fullmatch(key) and key.lower() not in KEYWORDS else _quoted(key)
+    return key if _PLAIN_KEY.fullmatch(key) and key.lower() not in KEYWORDS else _quote_text(key)
 
 
 def glob_matcher(pattern: str) -> Callable[[str], bool]:

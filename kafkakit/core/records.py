@@ -72,7 +72,7 @@ SentRecord = tuple[bytes | None, bytes | None, Headers, int | None, int | None]
 """The parts of an `OutgoingRecord`: a plain tuple of them is made in a quarter of the time."""
 
 
-class Delivered(NamedTuple):
+class DeliveredRecord(NamedTuple):
     """Where all in-sync replicas have a record; `at_ms` as the broker answered it.
 
     A producer's answers are plain tuples of these: one is made for each record, and a named one takes three times as

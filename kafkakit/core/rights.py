@@ -24,7 +24,7 @@ Rights = Mapping[Resource, frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Duty:
+class CommandRights:
     """Commands that need the same rights; without one of them they fail or show less, and no other one is needed."""
 
     name: str
@@ -40,20 +40,20 @@ def _rights(**operations: str) -> Rights:
     return {Resource[name.upper()]: frozenset(text.split()) for name, text in operations.items()}
 
 
-LOOK = Duty(
+LOOK = CommandRights(
     name="snapshots and plans",
     commands=("snapshot", "topicmappr", "metricsfetcher fetch"),
     rights=_rights(cluster="describe", topics="describe describe_configs"),
     note="not with --snapshot, which needs no cluster; on all topics, since a plan that lacks one would be wrong; "
     "metricsfetcher --to topic:NAME also needs CREATE and WRITE on that topic, and show --from topic:NAME READ",
 )
-LIST = Duty(
+LIST = CommandRights(
     name="running moves",
     commands=("reassign list",),
     rights=_rights(cluster="describe", topics=""),
     note="DESCRIBE on the topics that move",
 )
-STATUS = Duty(
+STATUS = CommandRights(
     name="progress of moves, all settings",
     commands=(
         "reassign status",
@@ -65,59 +65,59 @@ STATUS = Duty(
     ),
     rights=_rights(cluster="describe describe_configs", topics="describe describe_configs"),
 )
-MOVE = Duty(
+MOVE = CommandRights(
     name="moves without a throttle",
     commands=("reassign apply", "reassign resume", "reassign rollback", "reassign abort", "reassign verify"),
     rights=_rights(cluster="alter", topics="describe describe_configs"),
     note="abort, pause, continue and throttle of a run that is active need only its control store; "
     "verify needs DESCRIBE instead of ALTER",
 )
-THROTTLED = Duty(
+THROTTLED = CommandRights(
     name="moves with a throttle",
     commands=("reassign apply --throttle", "reassign throttle", "autothrottle once", "autothrottle run"),
     rights=_rights(cluster="alter alter_configs", topics="describe alter_configs"),
 )
-BROKERS = Duty(
+BROKERS = CommandRights(
     name="emptying and refilling brokers",
     commands=("broker drain", "broker replace", "broker decommission", "broker rejoin"),
     rights=_rights(cluster="alter", topics="describe describe_configs"),
     note="with --throttle also what moves with a throttle need; decommission reads who is a controller with "
     "DESCRIBE_CONFIGS on the cluster",
 )
-CLEANUP = Duty(
+CLEANUP = CommandRights(
     name="removal of throttles",
     commands=("reassign cleanup", "config apply", "config resume", "config abort", "config rollback"),
     rights=_rights(cluster="describe alter_configs", topics="describe alter_configs"),
     note="config apply and what follows it need them on all topics, which are watched, and its --dry-run asks brokers "
     "with them; --group needs DESCRIBE on the groups",
 )
-COMMITS = Duty(
+COMMITS = CommandRights(
     name="commits of groups",
     commands=("streams commits show", "streams commits explain", "streams commits verify", "streams commits limits"),
     rights=_rights(topics="describe", groups="describe"),
     note="limits of brokers are read with DESCRIBE_CONFIGS on the cluster, else Kafka's default is taken",
 )
-EDITS = Duty(
+EDITS = CommandRights(
     name="changes of commits",
     commands=("streams commits reset", "streams commits skip", "streams commits undo", "streams commits finish"),
     rights=_rights(topics="read", groups="read"),
     note="so do translate, reject, unack and replay; a replay needs WRITE on the topic that it writes to; delete "
     "needs DELETE on groups",
 )
-RECORDS = Duty(
+RECORDS = CommandRights(
     name="records",
     commands=("streams records show", "streams bombs scan", "streams bombs watch", "streams bombs quarantine"),
     rights=_rights(topics="read"),
     note="quarantine --group needs what changes of commits need",
 )
-LAG = Duty(
+LAG = CommandRights(
     name="lag of groups",
     commands=("streams lag once", "streams lag check", "streams lag watch", "streams lag serve"),
     rights=_rights(topics="describe", offsets="read"),
     note="DESCRIBE on groups gives their members, READ on topics the time of the next record, DESCRIBE_CONFIGS on "
     "topics how soon retention deletes it; share-groups needs only DESCRIBE on groups and topics",
 )
-STREAMS = Duty(
+STREAMS = CommandRights(
     name="streams and their readers",
     commands=("streams show", "streams topology", "streams link", "streams lane remove", "streams delete"),
     rights=_rights(cluster="describe", topics="describe_configs describe", groups="describe"),
@@ -125,7 +125,7 @@ STREAMS = Duty(
     "need what plans need and CREATE on the topics, delete --topics needs DELETE on them; quotas of lanes need "
     "DESCRIBE_CONFIGS and ALTER_CONFIGS on the cluster",
 )
-FAILOVER = Duty(
+FAILOVER = CommandRights(
     name="failover of streams",
     commands=(
         "streams failover run",
@@ -144,7 +144,7 @@ FAILOVER = Duty(
     "and verify-drain change nothing; rehearse needs on topics that begin with kafkakit-rehearsal. of both clusters "
     "what run needs, WRITE and DELETE, and READ and DELETE on the group of that name",
 )
-REGISTRY = Duty(
+REGISTRY = CommandRights(
     name="topics, brokers and tags of the registry",
     commands=("registry serve", "registry topics", "registry brokers", "registry tag", "registry apply"),
     rights=_rights(cluster="describe", topics="describe describe_configs"),
@@ -153,13 +153,13 @@ REGISTRY = Duty(
     "migrate need only the store of tags, translate-offsets READ on the topic ALIAS.checkpoints.internal; with "
     "--server no right on the cluster is needed",
 )
-REGISTRY_TOPICS = Duty(
+REGISTRY_TOPICS = CommandRights(
     name="topics made and deleted by the registry",
     commands=("registry create", "registry delete"),
     rights=_rights(cluster="describe", topics="create delete describe_configs"),
     note="create needs DESCRIBE instead of DELETE, and CREATE on the cluster serves as well",
 )
-CONTROL = Duty(
+CONTROL = CommandRights(
     name="control store `kafka`",
     commands=("control_store: kafka",),
     rights=_rights(control="create read write describe_configs"),
@@ -175,7 +175,7 @@ DOCTOR = (LOOK, LIST, STATUS, MOVE, THROTTLED, BROKERS, CLEANUP)
 _IMPLIED = {"describe": ("read", "write", "delete", "alter"), "describe_configs": ("alter_configs",)}
 
 
-def lacking(needed: Collection[str], granted: Collection[str] | None) -> tuple[str, ...]:
+def lacking_rights(needed: Collection[str], granted: Collection[str] | None) -> tuple[str, ...]:
     """The operations that are needed and not granted, sorted; none where the cluster does not tell (None).
 
     As Kafka's authorizer does, READ, WRITE, DELETE and ALTER imply DESCRIBE, and ALTER_CONFIGS DESCRIBE_CONFIGS.
@@ -189,6 +189,6 @@ def lacking_on_topics(needed: Collection[str], topics: Mapping[str, Collection[s
     """The topics that each missing operation is missing on."""
     missing: dict[str, list[str]] = {}
     for topic in sorted(topics):
-        for operation in lacking(needed, topics[topic]):
+        for operation in lacking_rights(needed, topics[topic]):
             missing.setdefault(operation, []).append(topic)
     return missing

@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Protocol
 
 from kafkakit.core.errors import ExitCode, InputError, KafkakitError, UsageError
-from kafkakit.core.text import printable
+from kafkakit.core.text import sanitize
 
 
 class RpcCode(IntEnum):
@@ -126,7 +126,7 @@ def unknown_name(headers: Mapping[str, str], names: Collection[str] | None) -> s
     """
     name = re.sub(r":[0-9]*$", "", headers.get("host", "").lower()).removesuffix(".")
     is_known = not name or name == "localhost" or _ADDRESS.fullmatch(name) or names is None or name in names
-    return "" if is_known else printable(name[:80])
+    return "" if is_known else sanitize(name[:80])
 
 
 def is_from_another_page(headers: Mapping[str, str]) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.query_text import Node, parse_query
-from kafkakit.core.text import printable, some
+from kafkakit.core.text import few_of, sanitize
 
 _LITERAL = re.compile(r"[A-Za-z0-9_\-\\]*", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9._\-]+", re.ASCII)
@@ -68,13 +68,13 @@ def select_topics(existing: Collection[str], include: Iterable[str], exclude: It
     if chosen and missing:
         near = get_close_matches(missing[0], sorted(names), n=3)
         raise UsageError(
-            f"topic {missing[0]} does not exist" if len(missing) == 1 else f"topics {some(missing)} do not exist",
-            hint=f"is it {' or '.join(near)}?" if near else f"the topics are {some(sorted(names))}",
+            f"topic {missing[0]} does not exist" if len(missing) == 1 else f"topics {few_of(missing)} do not exist",
+            hint=f"is it {' or '.join(near)}?" if near else f"the topics are {few_of(sorted(names))}",
         )
     if not chosen:
         raise UsageError(
             f"no topic matches {','.join(include)[:200]!r}",
-            hint=f"the topics are {some(sorted(names))}; names with a dot that do not exist are patterns"
+            hint=f"the topics are {few_of(sorted(names))}; names with a dot that do not exist are patterns"
             if names
             else None,
         )
@@ -88,11 +88,11 @@ def matching_topics(
     """The names that one of the patterns selects, each a name or a regular expression; `UsageError` for a bad one."""
     found = names.intersection(patterns)
     others = [p for p in patterns if p not in names and not _is_name(p)]
-    expressions = _compiled(others, complaint)
+    expressions = _compile_patterns(others, complaint)
     if ".*" in others:
         return set(names)
     for start in range(0, len(expressions), _EXPRESSIONS_AT_ONCE):
-        found |= _matched(names - found, expressions[start : start + _EXPRESSIONS_AT_ONCE])
+        found |= _match_names(names - found, expressions[start : start + _EXPRESSIONS_AT_ONCE])
     return set(found)
 
 
@@ -122,13 +122,13 @@ def _options() -> Any:
     return options
 
 
-def _compiled(patterns: Iterable[str], complaint: str) -> list[Any]:
+def _compile_patterns(patterns: Iterable[str], complaint: str) -> list[Any]:
     expressions: list[Any] = []
     for pattern in patterns:
         import re2
 
         def refused(why: str, hint: str = _HINT, pattern: str = pattern) -> UsageError:
-            return UsageError(f"{complaint}: {printable(pattern)[:200]} ({why})", hint=hint)
+            return UsageError(f"{complaint}: {sanitize(pattern)[:200]} ({why})", hint=hint)
 
         if len(pattern) > _LONGEST_EXPRESSION:
             raise refused(f"it has {len(pattern)} characters, at most {_LONGEST_EXPRESSION} are taken")
@@ -143,11 +143,11 @@ def _compiled(patterns: Iterable[str], complaint: str) -> list[Any]:
             said = error.args[0]
             why = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
             is_missing = why.startswith("invalid perl operator") or re.search(r"escape sequence: \\[1-9]", why)
-            raise refused(printable(why)[:200], _LOOK_AROUND_HINT if is_missing else _HINT) from None
+            raise refused(sanitize(why)[:200], _LOOK_AROUND_HINT if is_missing else _HINT) from None
     return expressions
 
 
-def _matched(names: Collection[str], expressions: list[Any]) -> set[str]:
+def _match_names(names: Collection[str], expressions: list[Any]) -> set[str]:
     """The names that one of the expressions is found in: all are looked for at once, in a seventh of the time."""
     import re2
 

@@ -49,7 +49,7 @@ class _Free(msgspec.Struct):
 
 def decode_partition_sizes(data: bytes, source: str) -> dict[TopicPartition, int]:
     """Read a `partitionmeta` znode: bytes of one copy by partition; `InputError` names `source` and the fault."""
-    topics = decode_json(_inflated(data, source), dict[str, dict[str, _Size]], source)
+    topics = decode_json(_inflate(data, source), dict[str, dict[str, _Size]], source)
     return {
         TopicPartition(topic, id_number(number, f"partition {topic!r:.80}", source)): byte_count(
             entry.size, f"the size of {topic!r:.80} {number:.12}", source
@@ -61,7 +61,7 @@ def decode_partition_sizes(data: bytes, source: str) -> dict[TopicPartition, int
 
 def decode_broker_storage(data: bytes, source: str) -> dict[int, int]:
     """Read a `brokermetrics` znode: free bytes by broker; `InputError` names `source` and the fault."""
-    brokers = decode_json(_inflated(data, source), dict[str, _Free], source)
+    brokers = decode_json(_inflate(data, source), dict[str, _Free], source)
     return {
         id_number(broker, "broker", source): byte_count(entry.free, f"the free storage of broker {broker:.12}", source)
         for broker, entry in brokers.items()
@@ -73,12 +73,12 @@ def encode_partition_sizes(sizes: Mapping[TopicPartition, int], compression: Com
     topics: dict[str, dict[str, object]] = {}
     for key in sorted(sizes, key=lambda k: (k.topic, str(k.partition))):
         topics.setdefault(key.topic, {})[str(key.partition)] = {"Size": sizes[key]}
-    return _packed(topics, compression)
+    return _pack(topics, compression)
 
 
 def encode_broker_storage(free: Mapping[int, int], compression: Compression = Compression.GZIP) -> bytes:
     """Write a `brokermetrics` znode the way kafka-kit does."""
-    return _packed({str(b): {"StorageFree": free[b]} for b in sorted(free, key=str)}, compression)
+    return _pack({str(b): {"StorageFree": free[b]} for b in sorted(free, key=str)}, compression)
 
 
 def encode_parts(reading: StorageReading, compression: Compression) -> dict[str, bytes]:
@@ -89,7 +89,7 @@ def encode_parts(reading: StorageReading, compression: Compression) -> dict[str,
     }
 
 
-def _packed(value: object, compression: Compression) -> bytes:
+def _pack(value: object, compression: Compression) -> bytes:
     text = encode_json(value).rstrip(b"\n")
     match compression:
         case Compression.NONE:
@@ -103,7 +103,7 @@ def _packed(value: object, compression: Compression) -> bytes:
             return packer.compress(text) + packer.flush()
 
 
-def _inflated(data: bytes, source: str) -> bytes:
+def _inflate(data: bytes, source: str) -> bytes:
     """The text itself, or what is packed in it, up to a limit: a small znode can inflate a thousandfold."""
     if data.startswith(_ZSTD_MAGIC):
         import zstandard
@@ -112,14 +112,14 @@ def _inflated(data: bytes, source: str) -> bytes:
             text = zstandard.ZstdDecompressor().stream_reader(data).read(MAX_INFLATED + 1)
         except zstandard.ZstdError as error:
             raise InputError(source, f"cannot be unpacked: {error}") from None
-        return _limited(text, len(text), source)
+        return _limit_size(text, len(text), source)
     if not data.startswith(_GZIP_MAGIC):
-        return _limited(data, len(data), source)
+        return _limit_size(data, len(data), source)
     parts: list[bytes] = []
     total = 0
     for part in _members(data, source):
         total += len(part)
-        parts.append(_limited(part, total, source))
+        parts.append(_limit_size(part, total, source))
     return b"".join(parts)
 
 
@@ -135,7 +135,7 @@ def _members(data: bytes, source: str) -> Iterator[bytes]:
         data = unpacker.unused_data
 
 
-def _limited(data: bytes, total: int, source: str) -> bytes:
+def _limit_size(data: bytes, total: int, source: str) -> bytes:
     if total > MAX_INFLATED:
         raise InputError(source, f"holds more than {MAX_INFLATED >> 20} MiB")
     return data
@@ -209,15 +209,15 @@ def decode_reading(data: bytes, source: str) -> StorageReading:
             if entry.smallest is not None:
                 smallest[key] = byte_count(entry.smallest, what, source)
             if entry.at is not None:
-                size_times[key] = _aware(entry.at, source)
+                size_times[key] = _require_zone(entry.at, source)
     free: dict[int, int] = {}
     free_times: dict[int, datetime] = {}
     for text, broker in found.brokermetrics.items():
         number = id_number(text, "broker", source)
         free[number] = byte_count(broker.free, f"the free storage of broker {number}", source)
         if broker.at is not None:
-            free_times[number] = _aware(broker.at, source)
-    taken_at = _aware(found.taken_at, source)
+            free_times[number] = _require_zone(broker.at, source)
+    taken_at = _require_zone(found.taken_at, source)
     return StorageReading(
         source=found.source,
         sizes=PartitionSizes(bytes_of=sizes, taken_at=taken_at, smallest_of=smallest, times=size_times),
@@ -225,7 +225,7 @@ def decode_reading(data: bytes, source: str) -> StorageReading:
     )
 
 
-def _aware(moment: datetime, source: str) -> datetime:
+def _require_zone(moment: datetime, source: str) -> datetime:
     if moment.tzinfo is None:
         raise InputError(source, f"the time {moment.isoformat()} has no time zone")
     return moment

@@ -50,7 +50,7 @@ def cell(value: object) -> str:
         return value.isoformat()
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return ",".join(cell(item) for item in value)
-    return printable(" ".join(str(value).split())) or EMPTY_CELL
+    return sanitize(" ".join(str(value).split())) or EMPTY_CELL
 
 
 def plain_value(value: object) -> object:
@@ -89,26 +89,26 @@ def _is_number(text: str) -> bool:
     return text == EMPTY_CELL or text.replace(".", "", 1).replace("-", "", 1).isdigit()
 
 
-def printable(text: str) -> str:
+def sanitize(text: str) -> str:
     """The text with everything that does not print, escapes of terminals above all, written as `\\x1b`."""
     if text.isprintable():
         return text
-    return "".join(char if char.isprintable() else _escaped(char) for char in text)
+    return "".join(char if char.isprintable() else _escape_char(char) for char in text)
 
 
 def shown_name(name: str) -> str:
     """A name in a table or a sentence: printable, and in quotes where blanks or nothing at all would not be seen."""
-    return printable(name) if name and name == name.strip(" ") else f"'{printable(name)}'"
+    return sanitize(name) if name and name == name.strip(" ") else f"'{sanitize(name)}'"
 
 
 def printable_lines(text: str) -> str:
     """A text of several lines made printable: line ends stay. Quick for what is printable already."""
     if text.replace("\n", "").isprintable():
         return text
-    return "\n".join(printable(line) for line in text.split("\n"))
+    return "\n".join(sanitize(line) for line in text.split("\n"))
 
 
-def _escaped(char: str) -> str:
+def _escape_char(char: str) -> str:
     code = ord(char)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
@@ -239,7 +239,7 @@ def abort_command(program: str, partitions: Iterable[object]) -> str:
     return str(shell_command("reassign abort", program=program, partition=",".join(sorted(map(str, partitions)))))
 
 
-def some(items: Iterable[object]) -> str:
+def few_of(items: Iterable[object]) -> str:
     """The items joined with commas, at most eight of them: `1, 2, ... (12 in all)`; `none` for an empty list."""
     texts = [str(item) for item in items]
     if len(texts) > _SHOWN:

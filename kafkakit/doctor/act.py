@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Protocol
 
-from kafkakit.config.security import Listener, Security, parse_addresses
+from kafkakit.config.security import ProbedListener, Security, parse_addresses
 from kafkakit.core.cluster_facts import ClusterInfo, ResourceKind
 from kafkakit.core.errors import KafkakitError, UsageError
 from kafkakit.core.model import Broker
@@ -23,7 +23,7 @@ PROBES_AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Configured:
+class DoctorSettings:
     """The part of the settings that the checks need; `load_security` may raise."""
 
     origin: str
@@ -75,11 +75,11 @@ class ProfileSettings(Protocol):
         ...
 
 
-def configured(settings: ProfileSettings, load_security: Callable[[], Security]) -> Configured:
+def doctor_settings(settings: ProfileSettings, load_security: Callable[[], Security]) -> DoctorSettings:
     """The settings as the checks need them."""
     profile = f"profile {settings.profile} (from {settings.choice.origin})" if settings.profile else "no profile"
     address = settings.origin_of("bootstrap_server")
-    return Configured(
+    return DoctorSettings(
         origin=f"{profile}; address from {address}" if address else profile,
         bootstrap_servers=settings.bootstrap_servers,
         pinned_cluster=settings.cluster_id,
@@ -95,8 +95,8 @@ class FactSources:
     versions: Versions
     extras: Mapping[str, tuple[str, ...]]
     find_java: Callable[[], str]
-    load_configuration: Callable[[], Configured]
-    probe: Callable[[str, int, float, Security], Listener]
+    load_configuration: Callable[[], DoctorSettings]
+    probe: Callable[[str, int, float, Security], ProbedListener]
     open_admin: Callable[[], ClusterAdmin]
     open_data: Callable[[], DataPlane]
     open_control: Callable[[], ControlStore]
@@ -134,7 +134,7 @@ def collect_facts(sources: FactSources) -> DoctorFacts:
     return _add_cluster_facts(facts, security, sources) if any(item.speaks_kafka for item in listeners) else facts
 
 
-def _ask_brokers(brokers: Sequence[Broker], security: Security, sources: FactSources) -> dict[int, Listener]:
+def _ask_brokers(brokers: Sequence[Broker], security: Security, sources: FactSources) -> dict[int, ProbedListener]:
     """What each broker answers at its advertised address, side by side: one that hangs still takes connections."""
     asked = [b for b in brokers if b.host]
     with ThreadPoolExecutor(PROBES_AT_ONCE) as pool:

@@ -16,7 +16,7 @@ def doctor(ctx: typer.Context) -> int:
     """
     from kafkakit import wiring
     from kafkakit.cli.session import finish
-    from kafkakit.doctor.act import FactSources, collect_facts, configured
+    from kafkakit.doctor.act import FactSources, collect_facts, doctor_settings
     from kafkakit.doctor.decide import exit_code_of, judge
 
     cli = cli_context(ctx)
@@ -24,7 +24,7 @@ def doctor(ctx: typer.Context) -> int:
         versions=wiring.installed_versions(),
         extras=wiring.missing_packages(),
         find_java=wiring.describe_java,
-        load_configuration=lambda: configured(cli.settings, lambda: wiring.usable_security(cli.settings)),
+        load_configuration=lambda: doctor_settings(cli.settings, lambda: wiring.usable_security(cli.settings)),
         probe=wiring.probe_listener,
         open_admin=lambda: wiring.open_admin(cli.settings, read_only=True, check_pin=False),
         open_data=lambda: wiring.open_data(cli.settings),

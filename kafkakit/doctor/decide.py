@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from kafkakit.config.security import Listener, Security, misfits
+from kafkakit.config.security import ProbedListener, Security, misfits
 from kafkakit.core.cluster_facts import ClusterInfo
 from kafkakit.core.errors import ExitCode
 from kafkakit.core.model import BrokerState
 from kafkakit.core.programs import Versions
-from kafkakit.core.quantities import counted
-from kafkakit.core.rights import DOCTOR, Resource, lacking, lacking_on_topics
-from kafkakit.core.text import some
+from kafkakit.core.quantities import count_of
+from kafkakit.core.rights import DOCTOR, Resource, lacking_on_topics, lacking_rights
+from kafkakit.core.text import few_of
 
 OLDEST_PYTHON = (3, 11)
 
@@ -52,11 +52,11 @@ class DoctorFacts:
     security: Security | None = None
     security_error: str | None = None
     pinned_cluster: str | None = None
-    listeners: tuple[Listener, ...] = ()
+    listeners: tuple[ProbedListener, ...] = ()
     cluster: ClusterInfo | None = None
     idle_throttles: str = ""
     cluster_error: str | None = None
-    brokers: Mapping[int, Listener] = field(default_factory=dict)
+    brokers: Mapping[int, ProbedListener] = field(default_factory=dict)
     topic_operations: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
     data_brokers: tuple[int, ...] | None = None
     data_error: str | None = None
@@ -94,7 +94,7 @@ def _judge(facts: DoctorFacts) -> Iterator[Check]:
         return
     # One address that answers is enough to connect, so a dead one beside it is no more than a warning.
     enough = any(listener.speaks_kafka for listener in facts.listeners)
-    yield from (_reachable(listener, Status.WARN if enough else Status.FAIL) for listener in facts.listeners)
+    yield from (_check_reachable(listener, Status.WARN if enough else Status.FAIL) for listener in facts.listeners)
     if not enough:
         return
     yield from _protocol(facts.listeners, facts.security)
@@ -129,7 +129,7 @@ def _installation(facts: DoctorFacts) -> Iterator[Check]:
         yield Check(name="sandbox java", status=Status.WARN, detail=detail, hint=hint)
 
 
-def _reachable(listener: Listener, otherwise: Status) -> Check:
+def _check_reachable(listener: ProbedListener, otherwise: Status) -> Check:
     name = f"reach {listener.address}"
     if listener.refused is not None:
         hint = "check the address, the network and that the broker runs"
@@ -143,7 +143,7 @@ def _reachable(listener: Listener, otherwise: Status) -> Check:
     return Check(name=name, status=Status.OK, detail=f"a Kafka listener, {listener.protocol}{logins}{wants}")
 
 
-def _protocol(listeners: tuple[Listener, ...], security: Security) -> Iterator[Check]:
+def _protocol(listeners: tuple[ProbedListener, ...], security: Security) -> Iterator[Check]:
     faults = [fault for listener in listeners if listener.speaks_kafka for fault in misfits(listener, security)]
     if not faults:
         yield Check(name="protocol", status=Status.OK, detail=f"{security.protocol} is what the brokers speak")
@@ -175,7 +175,7 @@ def _cluster(facts: DoctorFacts) -> Iterator[Check]:
         yield Check(name="throttles", status=Status.WARN, detail=f"left over: {facts.idle_throttles}", hint=hint)
 
 
-def _answers(brokers: Mapping[int, Listener], away: frozenset[int]) -> Iterator[Check]:
+def _answers(brokers: Mapping[int, ProbedListener], away: frozenset[int]) -> Iterator[Check]:
     """Brokers that do not answer here, although another one lists them; a dead one that refuses is named before."""
     for broker, found in sorted(brokers.items()):
         if found.speaks_kafka or (found.refused is not None and broker in away):
@@ -192,14 +192,14 @@ def _answers(brokers: Mapping[int, Listener], away: frozenset[int]) -> Iterator[
 def _rights(facts: DoctorFacts, operations: frozenset[str] | None) -> Check:
     if operations is None:
         return Check(name="rights", status=Status.WARN, detail="the cluster does not report what this user may do")
-    on_cluster, on_topics = _needed(Resource.CLUSTER), _needed(Resource.TOPICS)
-    absent, topics = lacking(on_cluster, operations), lacking_on_topics(on_topics, facts.topic_operations)
+    on_cluster, on_topics = _needed_rights(Resource.CLUSTER), _needed_rights(Resource.TOPICS)
+    absent, topics = lacking_rights(on_cluster, operations), lacking_on_topics(on_topics, facts.topic_operations)
     if not absent and not topics:
-        seen = f"on {counted(len(facts.topic_operations), 'topic')} that can be seen: {', '.join(sorted(on_topics))}"
+        seen = f"on {count_of(len(facts.topic_operations), 'topic')} that can be seen: {', '.join(sorted(on_topics))}"
         detail = f"on the cluster: {', '.join(sorted(on_cluster))}; {seen}"
         return Check(name="rights", status=Status.OK, detail=detail)
     words = [f"missing on the cluster: {', '.join(o.upper() for o in absent)}"] if absent else []
-    words += [f"missing on topics: {operation.upper()} on {some(names)}" for operation, names in topics.items()]
+    words += [f"missing on topics: {operation.upper()} on {few_of(names)}" for operation, names in topics.items()]
     hurt = [
         duty.name
         for duty in DOCTOR
@@ -209,7 +209,7 @@ def _rights(facts: DoctorFacts, operations: frozenset[str] | None) -> Check:
     return _fail("rights", "; ".join(words), hint)
 
 
-def _needed(resource: Resource) -> frozenset[str]:
+def _needed_rights(resource: Resource) -> frozenset[str]:
     return frozenset[str]().union(*(duty.rights[resource] for duty in DOCTOR))
 
 

@@ -25,7 +25,7 @@ from kafkakit.core.cluster_facts import CommittedOffset, GroupDescription, ItemE
 from kafkakit.core.errors import KafkakitError, OperationFailedError, StoreFailedError, TryLaterError, UsageError
 from kafkakit.core.fleet_tables import Manifest
 from kafkakit.core.model import OFFSETS_TOPIC, ClusterSnapshot, TagSet, TopicPartition
-from kafkakit.core.quantities import counted, epoch_ms, format_span
+from kafkakit.core.quantities import count_of, epoch_ms, format_span
 from kafkakit.core.records import Record
 from kafkakit.execution.act.retrier import TagPlaces
 from kafkakit.fleet import decide
@@ -146,7 +146,7 @@ class _Turn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Collected:
+class CollectedCluster:
     """Whose snapshot it is, what it lacks, and where the next one continues in logs."""
 
     cluster_id: str = ""
@@ -154,7 +154,7 @@ class Collected:
     positions: Mapping[str, int] = field(default_factory=dict)
 
 
-_Answer = tuple[_Turn, Collected | BaseException]
+_Answer = tuple[_Turn, CollectedCluster | BaseException]
 
 
 class CollectClients(ClusterClients, TagPlaces, Protocol):
@@ -198,7 +198,7 @@ def collect_fleet(
             waiting.append(source)
     running: dict[str, _Turn] = {}
     answers: SimpleQueue[_Answer] = SimpleQueue()
-    with reporter.progress(f"collecting {counted(len(waiting), 'cluster')}") as bar:
+    with reporter.progress(f"collecting {count_of(len(waiting), 'cluster')}") as bar:
         while waiting or running:
             while waiting and len(running) < limits.concurrency:
                 source, lock = waiting.popleft(), ExitStack()
@@ -209,12 +209,12 @@ def collect_fleet(
                     outcomes[name] = ClusterOutcome(cluster=name, status=OutcomeStatus.BUSY, error=error.message)
                     continue
                 running[name] = _start(source, request, store, lock, clock, answers)
-            late = _late(running.values(), limits.cluster_timeout_s, clock)
-            for turn, answer in [*_answered(answers), *late]:
+            late = _late_answers(running.values(), limits.cluster_timeout_s, clock)
+            for turn, answer in [*_take_answers(answers), *late]:
                 # One that was late may answer after all.
                 if running.get(turn.writer.cluster) is turn:
                     del running[turn.writer.cluster]
-                    outcomes[turn.writer.cluster] = _ended(turn, answer, clock)
+                    outcomes[turn.writer.cluster] = _outcome_of(turn, answer, clock)
                     bar.update(len(outcomes), len(sources), turn.writer.cluster)
     return tuple(outcomes[source.entry.name] for source in sources)
 
@@ -242,23 +242,23 @@ def _start(
     return turn
 
 
-def _answered(answers: "SimpleQueue[_Answer]") -> list[_Answer]:
+def _take_answers(answers: "SimpleQueue[_Answer]") -> list[_Answer]:
     try:
         return [answers.get(timeout=LOOK_EVERY_S)]
     except Empty:
         return []
 
 
-def _late(running: Iterable[_Turn], limit_s: float, clock: Clock) -> Iterator[_Answer]:
+def _late_answers(running: Iterable[_Turn], limit_s: float, clock: Clock) -> Iterator[_Answer]:
     for turn in list(running):
         if clock.monotonic() - turn.started_s > limit_s:
             turn.over.set()
             yield turn, TryLaterError(f"not read within {format_span(limit_s)}")
 
 
-def _ended(turn: _Turn, answer: Collected | BaseException, clock: Clock) -> ClusterOutcome:
+def _outcome_of(turn: _Turn, answer: CollectedCluster | BaseException, clock: Clock) -> ClusterOutcome:
     writer, seconds = turn.writer, clock.monotonic() - turn.started_s
-    if isinstance(answer, Collected):
+    if isinstance(answer, CollectedCluster):
         rows = writer.finish(positions=answer.positions, cluster_id=answer.cluster_id).rows
         turn.lock.close()
         return ClusterOutcome(
@@ -344,7 +344,9 @@ def write_records(
     return {str(p): end for p, end in ends.items()}
 
 
-def collect_cluster(source: CollectSource, request: CollectRequest, writer: SnapshotWriter, clock: Clock) -> Collected:
+def collect_cluster(
+    source: CollectSource, request: CollectRequest, writer: SnapshotWriter, clock: Clock
+) -> CollectedCluster:
     """Read a cluster and write its tables; they count once the caller has finished the writer.
 
     Raises `KafkakitError` when the cluster cannot be reached or read, a right is missing, its time is over, or the
@@ -391,7 +393,7 @@ def collect_cluster(source: CollectSource, request: CollectRequest, writer: Snap
             positions |= write_records(topics, spans, known, since_ms, clients.log, clients.data, writer, clock)
             absent = sorted(set(topics) - {t.name for t in snapshot.topics})
             notes += (f"has no topic {', '.join(absent)}",) if absent else ()
-    return Collected(cluster_id=snapshot.cluster_id or "", notes=notes, positions=positions)
+    return CollectedCluster(cluster_id=snapshot.cluster_id or "", notes=notes, positions=positions)
 
 
 def _check_all_visible(admin: ClusterAdmin, snapshot: ClusterSnapshot, on_disk: set[str]) -> None:
@@ -514,7 +516,7 @@ FAULTS_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _ScannedRows:
     """Rows of the tables, and the bytes that they stand for."""
 
     rows: Mapping[str, list[Row]]
@@ -571,7 +573,7 @@ def _scan_broker(
     size_bytes = 0
     with open_lock(source), reporter.progress(f"reading the log dirs of broker {broker}") as bar:
         writer.begin()
-        for one in _scanned(tasks, reader, options, request.jobs):
+        for one in _scan_tasks(tasks, reader, options, request.jobs):
             for kind in SCANNED:
                 rows[kind] += one.rows[kind]
             faults += [f"{row['path']}: {row['fault']}" for row in one.rows["segments"] if row.get("fault")]
@@ -598,9 +600,9 @@ def _write(writer: SnapshotWriter, rows: dict[str, list[Row]], at_least: int) ->
             held.clear()
 
 
-def _scanned(
+def _scan_tasks(
     tasks: Sequence[tuple[PartitionFiles, ...]], reader: FileReader, options: ScanOptions, jobs: int
-) -> Iterator[_Found]:
+) -> Iterator[_ScannedRows]:
     """What the tasks found, in their order, read by so many processes; at most two tasks a process are held."""
     if jobs == 1 or len(tasks) == 1:
         yield from (_scan(task, reader, options) for task in tasks)
@@ -614,11 +616,11 @@ def _scanned(
             futures += [pool.submit(_scan, task, reader, options) for task in islice(left, 1)]
 
 
-def _scan(parts: Sequence[PartitionFiles], reader: FileReader, options: ScanOptions) -> _Found:
+def _scan(parts: Sequence[PartitionFiles], reader: FileReader, options: ScanOptions) -> _ScannedRows:
     found = [rows for part in parts for rows in read_partition(part, reader, options)]
     rows = {
         "segments": [each.segment for each in found],
         "batches": [batch for each in found for batch in each.batches],
         "directories": [directory_row(part, reader, options) for part in parts],
     }
-    return _Found(rows, sum(part.log_bytes for part in parts))
+    return _ScannedRows(rows, sum(part.log_bytes for part in parts))

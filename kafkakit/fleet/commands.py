@@ -80,7 +80,7 @@ class FleetChoice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StorePlace:
+class SnapshotPlace:
     """Where snapshots are kept, and of which day they are."""
 
     to: Annotated[
@@ -157,7 +157,7 @@ class WhereToRun:
 def collect(
     ctx: typer.Context,
     which: FleetChoice,
-    place: StorePlace,
+    place: SnapshotPlace,
     request: CollectRequest,
     tags: FleetTags,
     limits: FleetLimits,
@@ -204,7 +204,7 @@ def collect(
 def segments(
     ctx: typer.Context,
     request: ScanRequest,
-    place: StorePlace,
+    place: SnapshotPlace,
     folders: Annotated[list[str], typer.Argument(metavar="DIR...", help="Log dirs of a broker, or copies of them.")],
 ) -> int:
     """Read the log dirs of a broker on this host, headers of batches only, into a store of snapshots.
@@ -242,7 +242,7 @@ def segments(
 def task_words(
     cli: CliContext,
     which: FleetChoice,
-    place: StorePlace,
+    place: SnapshotPlace,
     day: str,
     request: CollectRequest,
     tags: FleetTags,
@@ -251,11 +251,14 @@ def task_words(
     """The words of the command for one cluster, where paths must mean the same as here; no secret is among them."""
     from shlex import split
 
-    from kafkakit.cli.common_options import absolute
+    from kafkakit.cli.common_options import absolute_path
     from kafkakit.cli.option_groups import option_words, quoted_words
 
     fleet = None if which.fleet is None else which.fleet.absolute()
-    before = (*option_words(replace(place, to=absolute(place.to), date=day)), *option_words(FleetChoice(fleet=fleet)))
+    before = (
+        *option_words(replace(place, to=absolute_path(place.to), date=day)),
+        *option_words(FleetChoice(fleet=fleet)),
+    )
     collected = quoted_words(each for each in request.given if each[0] != "--groups")
     options = (*before, *collected, *option_words(tags), *quoted_words(limits.given))
     words = [word for option in options for word in split(option)]

@@ -31,7 +31,7 @@ from kafkakit.core.cluster_facts import (
     LogSpan,
 )
 from kafkakit.core.errors import InputError, RefusedError, UsageError
-from kafkakit.core.findings import shown
+from kafkakit.core.findings import shorten
 from kafkakit.core.fleet_tables import TABLES
 from kafkakit.core.model import ClusterSnapshot, LogDir, TopicPartition
 from kafkakit.core.options import (
@@ -42,7 +42,7 @@ from kafkakit.core.options import (
     parsed_option,
     required_option,
 )
-from kafkakit.core.quantities import counted, epoch_ms
+from kafkakit.core.quantities import count_of, epoch_ms
 from kafkakit.core.records import Record
 from kafkakit.rules.cluster_facts import INTERNAL_TOPICS
 from kafkakit.rules.values import HIDDEN, holds_secret_in_address, is_secret_key, literal_jaas_options, looks_secret
@@ -81,7 +81,7 @@ class FleetCluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     host: HostLimits = HostLimits()
 
 
-class _Matching(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _MatchingClusters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is said of all clusters whose name matches a shell pattern."""
 
     clusters: str
@@ -95,7 +95,7 @@ class _FleetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     kafkakit: str
     schema: int
     clusters: tuple[FleetCluster, ...]
-    matching: tuple[_Matching, ...] = ()
+    matching: tuple[_MatchingClusters, ...] = ()
 
 
 def read_fleet(data: bytes, source: str) -> tuple[FleetCluster, ...]:
@@ -105,7 +105,7 @@ def read_fleet(data: bytes, source: str) -> tuple[FleetCluster, ...]:
     file that is none, and for clusters without a name of their own or without a way to reach them.
     """
     try:
-        found = msgspec.convert(_loaded(data, source), _FleetFile)
+        found = msgspec.convert(_load_document(data, source), _FleetFile)
     except msgspec.ValidationError as error:
         raise InputError(source, str(error), hint="docs/fleet.md describes the file") from None
     if found.kafkakit != "fleet" or found.schema != 1:
@@ -118,7 +118,7 @@ def read_fleet(data: bytes, source: str) -> tuple[FleetCluster, ...]:
             raise InputError(source, f"the cluster name {cluster.name!r:.80} is empty or listed twice")
         if (cluster.profile is None) == (cluster.bootstrap_servers is None):
             raise InputError(source, f"cluster {cluster.name} needs either a profile or bootstrap_servers")
-    return tuple(_completed(cluster, found.matching) for cluster in found.clusters)
+    return tuple(_complete_cluster(cluster, found.matching) for cluster in found.clusters)
 
 
 def chosen_clusters(profiles: str | None, fleet: Sequence[FleetCluster] | None) -> tuple[FleetCluster, ...]:
@@ -138,7 +138,7 @@ def chosen_clusters(profiles: str | None, fleet: Sequence[FleetCluster] | None) 
     return tuple(by_name[name] for name in names) or tuple(fleet)
 
 
-def _loaded(data: bytes, source: str) -> object:
+def _load_document(data: bytes, source: str) -> object:
     try:
         return yaml.load(data, Loader=_PlainLoader)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
@@ -154,23 +154,23 @@ class _PlainLoader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
-def _completed(cluster: FleetCluster, matching: Sequence[_Matching]) -> FleetCluster:
+def _complete_cluster(cluster: FleetCluster, matching: Sequence[_MatchingClusters]) -> FleetCluster:
     fitting = [part for part in matching if fnmatchcase(cluster.name, part.clusters)]
-    parts: list[FleetCluster | _Matching] = [cluster, *reversed(fitting)]
+    parts: list[FleetCluster | _MatchingClusters] = [cluster, *reversed(fitting)]
     return msgspec.structs.replace(
         cluster,
-        env=_first(part.env for part in parts),
-        owner=_first(part.owner for part in parts),
+        env=_first_value(part.env for part in parts),
+        owner=_first_value(part.owner for part in parts),
         labels=tuple(sorted({label for part in parts for label in part.labels})),
         host=HostLimits(
-            open_files=_first(part.host.open_files for part in parts),
-            max_map_count=_first(part.host.max_map_count for part in parts),
-            connections=_first(part.host.connections for part in parts),
+            open_files=_first_value(part.host.open_files for part in parts),
+            max_map_count=_first_value(part.host.max_map_count for part in parts),
+            connections=_first_value(part.host.connections for part in parts),
         ),
     )
 
 
-def _first(values: Iterable[T | None]) -> T | None:
+def _first_value(values: Iterable[T | None]) -> T | None:
     return next((value for value in values if value is not None), None)
 
 
@@ -283,7 +283,7 @@ def log_dir_columns(answers: Answers) -> Columns:
 def disk_columns(answers: Answers, snapshot_date: str) -> Columns:
     """The table `disk_daily`: what each disk holds today; the sum of its copies where the broker tells no capacity."""
     rows = [
-        (broker, d.path, snapshot_date, _used(d, answer), d.total_bytes)
+        (broker, d.path, snapshot_date, _used_bytes(d, answer), d.total_bytes)
         for broker, answer in sorted(answers.items())
         for d in answer.log_dirs
         if d.error is None
@@ -310,7 +310,7 @@ def unknown_groups(silent: Mapping[int, ItemError], unread: Sequence[str]) -> tu
         named = ", ".join(map(str, sorted(silent)))
         notes.append(f"brokers {named} gave no groups: those that they coordinate are absent")
     if unread:
-        notes.append(f"commits of {counted(len(unread), 'group')} could not be read: {shown(unread)}")
+        notes.append(f"commits of {count_of(len(unread), 'group')} could not be read: {shorten(unread)}")
     return tuple(notes)
 
 
@@ -328,7 +328,7 @@ def _copies(answer: BrokerLogDirs) -> list[tuple[TopicPartition, LiveReplica]]:
     return sorted([*current, *answer.futures.items()], key=lambda item: (item[0], item[1].is_future))
 
 
-def _used(log_dir: LogDir, answer: BrokerLogDirs) -> int:
+def _used_bytes(log_dir: LogDir, answer: BrokerLogDirs) -> int:
     if log_dir.total_bytes is not None and log_dir.usable_bytes is not None:
         return log_dir.total_bytes - log_dir.usable_bytes
     return sum(copy.size_bytes for _, copy in _copies(answer) if copy.log_dir == log_dir.path)
@@ -371,7 +371,7 @@ def columns_of(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Columns
     return dict(zip(names, columns, strict=True))
 
 
-def storable(key: str, value: str | None, *, is_known: bool) -> str | None:
+def storable_value(key: str, value: str | None, *, is_known: bool) -> str | None:
     """The value of a setting, or None where it is a secret or holds one.
 
     `is_known` is True for settings that a broker knows: of others those are left out whose name only looks like that
@@ -395,7 +395,7 @@ def broker_config_columns(configs: Mapping[int, Mapping[str, LayeredValue]]) -> 
     rows = []
     for broker, values in sorted(configs.items()):
         for key, given in values.items():
-            value = None if given.is_sensitive else storable(key, given.value, is_known=True)
+            value = None if given.is_sensitive else storable_value(key, given.value, is_known=True)
             is_secret = given.is_sensitive or (value is None and given.value is not None)
             rows.append((broker, key, value, SOURCES[given.layer], given.is_read_only, is_secret))
     return columns_of(("broker", "key", "value", "source", "is_read_only", "is_sensitive"), rows)
@@ -406,7 +406,7 @@ def topic_config_columns(snapshot: ClusterSnapshot) -> Columns:
     rows = []
     for topic in snapshot.topics:
         for key, given in sorted(topic.configs.items()):
-            value = storable(key, given, is_known=False)
+            value = storable_value(key, given, is_known=False)
             rows.append((topic.name, key, value, "topic", value is None))
     return columns_of(("topic", "key", "value", "source", "is_sensitive"), rows)
 
@@ -442,7 +442,7 @@ def _rows(topic: "TopicPiece") -> list[_Row]:
     for key, value in sorted(topic.configs.items()):
         place = value.place
         at = (place.path, place.line) if place else (file, line)
-        rows.append((topic.name, key, storable(key, value.text, is_known=False), *at, topic.owner))
+        rows.append((topic.name, key, storable_value(key, value.text, is_known=False), *at, topic.owner))
     return rows
 
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterError
 from kafkakit.core.fleet_tables import repeated_clusters
-from kafkakit.core.quantities import counted, format_bytes
+from kafkakit.core.quantities import count_of, format_bytes
 from kafkakit.fleet.decide import ScannedBroker
 from kafkakit.report.report import Report, ResultTable, attributes
 
@@ -46,7 +46,7 @@ def collect_report(outcomes: Sequence[ClusterOutcome], store: str, snapshot_date
     """A row for each cluster, and the totals; it fails where a cluster could not be collected."""
     rows = tuple((o.cluster, o.status.value, o.row_count, round(o.seconds, 1), o.error or None) for o in outcomes)
     numbers = [f"{sum(o.status is status for o in outcomes)} {status.value}" for status in OutcomeStatus]
-    total = counted(sum(o.row_count for o in outcomes), "row")
+    total = count_of(sum(o.row_count for o in outcomes), "row")
     closing = f"{snapshot_date}: {', '.join(numbers)}; {total} in {store}"
     return Report(
         command="fleet collect",

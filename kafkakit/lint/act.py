@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from kafkakit.core.errors import InputError, UsageError
-from kafkakit.core.quantities import counted
-from kafkakit.core.text import printable
+from kafkakit.core.quantities import count_of
+from kafkakit.core.text import sanitize
 from kafkakit.lint.decide.acceptance import (
     BASELINE_LIMIT_BYTES,
     Baseline,
@@ -33,12 +33,12 @@ from kafkakit.lint.decide.files import (
     SNAPSHOT_LIMIT_BYTES,
     SUFFIXES,
     FileReading,
-    foreign,
+    foreign_reading,
     kind_named,
     looks_known,
     read_text,
     suffix_of,
-    unreadable,
+    unreadable_reading,
 )
 from kafkakit.lint.decide.fixes import FixedRun, LintDone, fix_all, lint_for_fixes
 from kafkakit.lint.decide.kinds.kind import without_secret
@@ -53,7 +53,7 @@ from kafkakit.lint.decide.pieces import (
     seen_replication,
 )
 from kafkakit.rules.catalogue import all_rules
-from kafkakit.rules.effective import Declared, Source
+from kafkakit.rules.effective import DeclaredValue, ValueSource
 from kafkakit.rules.rule import LintRule
 from kafkakit.rules.values import HIDDEN
 
@@ -160,13 +160,13 @@ def run_lint(task: LintTask, ports: LintPorts) -> LintDone:
         run = FixedRun(linted=lint_for_fixes(files, live, request, task.kind))
     unchecked = run.linted.result.unchecked
     if unchecked:
-        names = ", ".join(printable(path) for path in unchecked[:MOST_LISTED])
+        names = ", ".join(sanitize(path) for path in unchecked[:MOST_LISTED])
         ports.say(f"nothing was checked of {names}: lint does not know the kind; --kind names it")
     if task.fix:
         _write_fixes(run, ports)
     if task.write_baseline is not None:
         ports.write_file(task.write_baseline, encode_baseline(run.linted.unaccepted))
-        number = counted(len(run.linted.unaccepted), "finding")
+        number = count_of(len(run.linted.unaccepted), "finding")
         ports.say(f"wrote {task.write_baseline}: it accepts {number}")
     if task.prune_baseline and baseline is not None and baseline_path is not None:
         ports.write_file(baseline_path, prune_baseline(baseline, run.linted.unaccepted))
@@ -181,8 +181,8 @@ def _tell_unread(files: Sequence[FileReading], say: Callable[[str], None]) -> No
     unread = sorted(file.document.path for file in files if file.speaks)
     if unread:
         more = f" and {len(unread) - MOST_LISTED} more" if len(unread) > MOST_LISTED else ""
-        names = ", ".join(printable(path) for path in unread[:MOST_LISTED])
-        what = counted(len(unread), "file")
+        names = ", ".join(sanitize(path) for path in unread[:MOST_LISTED])
+        what = count_of(len(unread), "file")
         say(f"not checked, of Kafka but in a form that lint does not read: {what}: {names}{more}")
 
 
@@ -209,7 +209,7 @@ def _write_fixes(run: FixedRun, ports: LintPorts) -> None:
         mark = BOM if before.startswith(BOM) else b""
         ports.write_file(path, mark + change.after.text.encode(coding), path.stat().st_mode & 0o777)
     if run.changed:
-        ports.say(f"fixed {counted(run.fixed, 'finding')} in {counted(len(run.changed), 'file')}")
+        ports.say(f"fixed {count_of(run.fixed, 'finding')} in {count_of(len(run.changed), 'file')}")
 
 
 ENTRY_POINTS = "kafkakit.lint_rules"
@@ -281,14 +281,14 @@ def find_files(paths: Sequence[str]) -> tuple[FoundFile, ...]:
     walk = _Walk()
     found: dict[str, FoundFile] = {}
     for path in paths:
-        for file in _below(path, walk):
+        for file in _files_below(path, walk):
             known = found.get(file.path)
             if known is None or (file.is_named and not known.is_named):
                 found[file.path] = file
     return tuple(found.values())
 
 
-def _below(path: str, walk: _Walk) -> Iterator[FoundFile]:
+def _files_below(path: str, walk: _Walk) -> Iterator[FoundFile]:
     if path == STDIN:
         yield FoundFile(STDIN, is_named=True)
         return
@@ -375,17 +375,21 @@ def _readings(
 def _read(file: FoundFile, name: str, kind: str | None, read_input: ReadInput) -> FileReading | None:
     """The reading of a file; None for one of a folder that is plainly no concern of lint."""
     if file.problem is not None:
-        return unreadable(name, file.problem)
+        return unreadable_reading(name, file.problem)
     is_json = suffix_of(name) == ".json"
     try:
         data = read_input(Path(file.path), SNAPSHOT_LIMIT_BYTES if file.is_named and is_json else LIMIT_BYTES)
     except InputError as error:
         # Large JSON files of folders are the data of other tools.
-        return None if is_json and not file.is_named and not looks_known(name, "") else unreadable(name, error.problem)
+        return (
+            None
+            if is_json and not file.is_named and not looks_known(name, "")
+            else unreadable_reading(name, error.problem)
+        )
     wide = _wide_encoding(data)
     if wide is not None:
         what = f"is {wide[:6].upper()} text, which neither Kafka nor the tools around it read: save it as UTF-8"
-        return _misread(file, name, kind, data.decode(wide, "replace").removeprefix("\ufeff"), what)
+        return _read_misencoded(file, name, kind, data.decode(wide, "replace").removeprefix("\ufeff"), what)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -395,19 +399,19 @@ def _read(file: FoundFile, name: str, kind: str | None, read_input: ReadInput) -
         before = error.object[: error.start].decode("utf-8", "replace").removeprefix("\ufeff")
         byte = len(data) - len(error.object) + error.start
         what = "a zero byte: this is not a text file" if "\x00" in before else f"not valid UTF-8 text (byte {byte})"
-        return _misread(file, name, kind, data.removeprefix(BOM).decode("utf-8", "replace"), what, before)
+        return _read_misencoded(file, name, kind, data.removeprefix(BOM).decode("utf-8", "replace"), what, before)
     return read_text(name, text, kind, is_named=file.is_named)
 
 
-def _misread(
+def _read_misencoded(
     file: FoundFile, name: str, kind: str | None, text: str, problem: str, before: str = ""
 ) -> FileReading | None:
     """The reading of a file in another encoding: a problem if its text, as well as it can be read, is of a kind."""
     reading = read_text(name, text, kind)
     if reading.kinds or reading.pieces.problems or kind is not None or looks_known(name, text):
-        return unreadable(name, problem, before)
+        return unreadable_reading(name, problem, before)
     if file.is_named:
-        return foreign(name, problem, before)
+        return foreign_reading(name, problem, before)
     return reading if reading.speaks else None
 
 
@@ -468,7 +472,7 @@ def live_pieces(
     from kafkakit.core.cluster_facts import ConfigLayer
 
     defaults = {
-        key: _declared(key, value)
+        key: _declared_value(key, value)
         for values in configs.values()
         for key, value in values.items()
         if value.layer is ConfigLayer.DYNAMIC_DEFAULT
@@ -490,7 +494,7 @@ def live_pieces(
                 name=topic.name,
                 place=None,
                 cluster=name,
-                configs={key: Declared(value, Source.TOPIC) for key, value in topic.configs.items()},
+                configs={key: DeclaredValue(value, ValueSource.TOPIC) for key, value in topic.configs.items()},
                 partitions=len(topic.partitions),
                 replication_factor=seen_replication(topic),
                 partition_facts=seen_partitions(topic),
@@ -505,13 +509,13 @@ def _broker(broker: Broker, values: Mapping[str, LayeredValue] | None, cluster: 
     seen = seen_broker(broker, cluster, None)
     if values is None:
         return seen
-    own: dict[Source, dict[str, Declared]] = {source: {} for source in Source}
+    own: dict[ValueSource, dict[str, DeclaredValue]] = {source: {} for source in ValueSource}
     for key, value in values.items():
-        declared = _declared(key, value)
+        declared = _declared_value(key, value)
         own[declared.source][key] = declared
-    return replace(seen, static=own[Source.STATIC], dynamic=own[Source.DYNAMIC_BROKER], is_known=True)
+    return replace(seen, static=own[ValueSource.STATIC], dynamic=own[ValueSource.DYNAMIC_BROKER], is_known=True)
 
 
-def _declared(key: str, value: LayeredValue) -> Declared:
+def _declared_value(key: str, value: LayeredValue) -> DeclaredValue:
     text = HIDDEN if value.value is None else without_secret(key, value.value)
-    return Declared(text, Source[value.layer.name])
+    return DeclaredValue(text, ValueSource[value.layer.name])

@@ -91,7 +91,7 @@ class Acceptance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fixing:
+class FixOptions:
     """Whether files are changed."""
 
     fix: bool = option(False, "--fix", help="Apply fixes that leave the effective configuration unchanged.")
@@ -161,12 +161,12 @@ class LintOutput:
         self, done: LintDone, report: Report, version: str, target_version: str | None
     ) -> list[tuple[Path, str]]:
         """The files to write besides, with their texts."""
-        from kafkakit.lint.report import rendered, upgrade_page
+        from kafkakit.lint.report import render_result, upgrade_page
 
         result = done.run.linted.result
         own = {form.value for form in OutputFormat if form is not OutputFormat.TEXT}
         texts = [
-            (path, format_result(report, OutputFormat(name)) if name in own else rendered(result, name, version))
+            (path, format_result(report, OutputFormat(name)) if name in own else render_result(result, name, version))
             for name, path in self.also_files()
         ]
         if self.upgrade_report is not None and target_version is not None:
@@ -210,7 +210,7 @@ def lint(
     inputs: LintInputs,
     choice: LintChoice,
     acceptance: Acceptance,
-    fixing: Fixing,
+    fixing: FixOptions,
     written: LintOutput,
     docs: RuleDocs,
     paths: Annotated[
@@ -250,7 +250,7 @@ def linted_report(
     inputs: LintInputs,
     choice: LintChoice,
     acceptance: Acceptance,
-    fixing: Fixing,
+    fixing: FixOptions,
     written: LintOutput,
 ) -> Report:
     """Lint, fix where asked, write the other outputs, and make the report."""

@@ -15,16 +15,16 @@ from typing import NamedTuple
 
 from kafkakit.core.errors import ExitCode
 from kafkakit.core.findings import Finding, Severity, exit_code_of, totals
-from kafkakit.core.quantities import counted
-from kafkakit.core.text import printable
+from kafkakit.core.quantities import count_of
+from kafkakit.core.text import sanitize
 from kafkakit.lint.decide.decision import LintResult, fix_of
 from kafkakit.lint.decide.fixes import LintDone
 from kafkakit.lint.decide.membership import Assumption, assumption_lines
 from kafkakit.lint.rule_pages import page_of, rule_url
-from kafkakit.report.exports import MOST_RESULTS, SarifResult, SarifRule, grouped, sarif_log
+from kafkakit.report.exports import MOST_RESULTS, SarifResult, SarifRule, group_items, sarif_log
 from kafkakit.report.pages import PageTable, html_page
 from kafkakit.report.report import RawDocument, Report, ResultTable, text_of
-from kafkakit.rules.engine import Checked
+from kafkakit.rules.engine import RuleFinding
 from kafkakit.rules.rule import Edit, Fix, LintRule
 
 COMMAND = "lint"
@@ -38,13 +38,13 @@ def lint_report(done: LintDone, form: str, version: str) -> Report:
         data=lint_data(result) | {"fixed": done.run.fixed, "diff": done.run.diff},
         sections=lint_sections(result)
         if form == "text"
-        else (RawDocument(done.run.diff if form == "diff" else rendered(result, form, version)),),
+        else (RawDocument(done.run.diff if form == "diff" else render_result(result, form, version)),),
         table=ResultTable(COLUMNS, lint_rows(result)),
         code=ExitCode.USAGE if result.unchecked else exit_code_of(result.findings, done.fail_on),
     )
 
 
-def rendered(result: LintResult, name: str, version: str) -> str:
+def render_result(result: LintResult, name: str, version: str) -> str:
     """The result in a format by its name; that of people for one of the kit's own formats. Imports only this format."""
     match name:
         case "sarif":
@@ -68,13 +68,13 @@ def lint_sections(result: LintResult) -> Iterator[str]:
     """One line a finding, grouped by file, at most 50 a rule and file; then the totals, and what was not checked."""
     for _, group in groupby(result.checked, key=lambda c: c.finding.place.path if c.finding.place else ""):
         yield from (*_of_file(list(group)), "")
-    yield from _closing(result)
+    yield from _closing_lines(result)
 
 
 def position(finding: Finding) -> str:
     """`path:line:column`, or the resource where no file has it."""
     place = finding.place
-    return f"{printable(place.path)}:{place.line}:{place.column}" if place else finding.where
+    return f"{sanitize(place.path)}:{place.line}:{place.column}" if place else finding.where
 
 
 def lint_data(result: LintResult) -> dict[str, object]:
@@ -91,16 +91,17 @@ def lint_data(result: LintResult) -> dict[str, object]:
         "skipped": {code: dict(needs) for code, needs in result.skipped.items()},
         "rules": [rule.code for rule in result.rules],
         "assumptions": [
-            {"clusters": list(one.clusters), **_assumed(one), "because": one.because} for one in result.assumptions
+            {"clusters": list(one.clusters), **_assumption_data(one), "because": one.because}
+            for one in result.assumptions
         ],
     }
 
 
-def _assumed(one: Assumption) -> dict[str, object]:
+def _assumption_data(one: Assumption) -> dict[str, object]:
     return {"env": one.env} if one.env else {"version": one.version}
 
 
-def finding_data(checked: Checked) -> dict[str, object]:
+def finding_data(checked: RuleFinding) -> dict[str, object]:
     """One finding as JSON fields."""
     f = checked.finding
     return {
@@ -138,10 +139,10 @@ def statistics_text(result: LintResult) -> str:
         f"{number:>6}  {code}  {name}" + (f"  ({fixable[code]} fixable)" if fixable[code] else "")
         for (code, name), number in sorted(numbers.items(), key=lambda item: (-item[1], item[0]))
     ]
-    return text_of([*lines, *_closing(result)])
+    return text_of([*lines, *_closing_lines(result)])
 
 
-def _of_file(group: list[Checked]) -> Iterator[str]:
+def _of_file(group: list[RuleFinding]) -> Iterator[str]:
     seen: Counter[str] = Counter()
     for checked in group:
         f = checked.finding
@@ -152,12 +153,12 @@ def _of_file(group: list[Checked]) -> Iterator[str]:
             yield f"{position(f)}: {f.severity.value} {f.rule} {f.name}: {f.message}{where}{owner}"
     for code, number in seen.items():
         if number > SHOWN_OF_A_RULE:
-            yield f"{code}: {counted(number - SHOWN_OF_A_RULE, 'more finding')} here, see -o json or -o tsv"
+            yield f"{code}: {count_of(number - SHOWN_OF_A_RULE, 'more finding')} here, see -o json or -o tsv"
 
 
-def _closing(result: LintResult) -> Iterator[str]:
-    what = ", ".join(counted(number, kind) for kind, number in result.resources.items() if number)
-    linted = f"{counted(len(result.files), 'file')}" if result.files else "live cluster"
+def _closing_lines(result: LintResult) -> Iterator[str]:
+    what = ", ".join(count_of(number, kind) for kind, number in result.resources.items() if number)
+    linted = f"{count_of(len(result.files), 'file')}" if result.files else "live cluster"
     yield (
         (totals(result.findings) if result.checked else "no findings")
         + f" in {linted}"
@@ -167,12 +168,12 @@ def _closing(result: LintResult) -> Iterator[str]:
     if fixes[Fix.SAFE] or fixes[Fix.UNSAFE]:
         yield f"fixable: {fixes[Fix.SAFE]} with --fix, {fixes[Fix.UNSAFE]} more with --unsafe-fixes; --diff shows them"
     if result.unread:
-        yield f"not checked: {counted(len(result.unread), 'file')} in a form that lint does not read (see -o json)"
+        yield f"not checked: {count_of(len(result.unread), 'file')} in a form that lint does not read (see -o json)"
     yield from assumption_lines(result.assumptions)
     if result.suppressed or result.baselined:
         yield f"accepted: {result.suppressed} by suppressions, {result.baselined} by the baseline"
     if result.skipped:
-        yield f"{counted(len(result.skipped), 'rule')} skipped at least in part, for lack of input (see -o json)"
+        yield f"{count_of(len(result.skipped), 'rule')} skipped at least in part, for lack of input (see -o json)"
 
 
 _GITHUB = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
@@ -227,7 +228,7 @@ def markdown(result: LintResult) -> str:
     return "\n".join(lines)
 
 
-def _annotation(checked: Checked) -> str:
+def _annotation(checked: RuleFinding) -> str:
     f = checked.finding
     where = f"file={_property(f.place.path)},line={f.place.line},col={f.place.column}," if f.place else ""
     message = f"{f.message} ({f.where})" if f.place else f"{position(f)}: {f.message}"
@@ -242,7 +243,7 @@ def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def _row(checked: Checked, docs_url: str) -> str:
+def _row(checked: RuleFinding, docs_url: str) -> str:
     f = checked.finding
     url = rule_url(checked.rule, docs_url)
     rule = f"[{f.rule}]({url}) {f.name}" if url else f"{f.rule} {f.name}"
@@ -260,7 +261,7 @@ LIVE = "live cluster"
 
 def junit(result: LintResult) -> str:
     """The result as one `testsuite` a file; rules that could not be checked anywhere are skipped cases."""
-    by_file: dict[str, list[Checked]] = {path: [] for path in result.files or (LIVE,)}
+    by_file: dict[str, list[RuleFinding]] = {path: [] for path in result.files or (LIVE,)}
     for checked in result.checked:
         by_file.setdefault(checked.finding.place.path if checked.finding.place else LIVE, []).append(checked)
     suites = [_suite(path, found, result) for path, found in by_file.items()]
@@ -278,7 +279,7 @@ def _numbers(tests: int, failures: int, skipped: int) -> str:
     return f'tests="{tests}" failures="{failures}" errors="0" skipped="{skipped}"'
 
 
-def _suite(path: str, found: list[Checked], result: LintResult) -> _Suite:
+def _suite(path: str, found: list[RuleFinding], result: LintResult) -> _Suite:
     ordered = sorted(found, key=lambda c: c.finding.rule)
     failed = {code: list(group) for code, group in groupby(ordered, key=lambda c: c.finding.rule)}
     names = {rule.code: rule.name for rule in result.rules} | {c.finding.rule: c.finding.name for c in found}
@@ -297,7 +298,7 @@ def _suite(path: str, found: list[Checked], result: LintResult) -> _Suite:
     return _Suite(text, numbers)
 
 
-def _failure(found: list[Checked]) -> str:
+def _failure(found: list[RuleFinding]) -> str:
     first = found[0].finding
     lines = "\n".join(f"{position(c.finding)}: {c.finding.message} ({c.finding.where})" for c in found)
     opening = f"<failure type={_attribute(first.severity.value)} message={_attribute(first.message)}>"
@@ -309,14 +310,14 @@ def _needs(result: LintResult, code: str) -> str:
 
 
 def _attribute(text: str) -> str:
-    return f'"{escape(_printable(text))}"'
+    return f'"{escape(_make_printable(text))}"'
 
 
 def _text(text: str) -> str:
-    return escape(_printable(text), quote=False)
+    return escape(_make_printable(text), quote=False)
 
 
-def _printable(text: str) -> str:
+def _make_printable(text: str) -> str:
     # XML 1.0 has no form for most control characters and for surrogates.
     return "".join(
         c if c in "\t\n" or c.isprintable() or (ord(c) > 0x9F and not 0xD800 <= ord(c) < 0xE000) else "?" for c in text
@@ -326,11 +327,11 @@ def _printable(text: str) -> str:
 def sarif(result: LintResult, version: str) -> str:
     """The result as a SARIF log with one run; above 5,000 findings those of one rule and file become one."""
     rules = sorted({c.rule for c in result.checked}, key=lambda rule: rule.code)
-    groups = grouped(result.checked, _rule_and_file, MOST_RESULTS)
+    groups = group_items(result.checked, _rule_and_file, MOST_RESULTS)
     return sarif_log(version, [_rule(rule, result.docs_url) for rule in rules], [_result(*group) for group in groups])
 
 
-def _rule_and_file(checked: Checked) -> tuple[str, str]:
+def _rule_and_file(checked: RuleFinding) -> tuple[str, str]:
     f = checked.finding
     return f.rule, f.place.path if f.place else f.where
 
@@ -350,7 +351,7 @@ def _rule(rule: LintRule, docs_url: str) -> SarifRule:
     )
 
 
-def _result(checked: Checked, number: int) -> SarifResult:
+def _result(checked: RuleFinding, number: int) -> SarifResult:
     f = checked.finding
     return SarifResult(
         code=f.rule,
@@ -382,9 +383,9 @@ def upgrade_markdown(result: LintResult, target: str) -> str:
     """The page as Markdown."""
     lines = [f"# Upgrade to Kafka {target}", "", _summary(result), ""]
     for heading, codes, what_to_do in _SECTIONS:
-        found = [f"- `{position(c.finding)}` {c.rule.code}: {c.finding.message}" for c in _of(result, codes)]
+        found = [f"- `{position(c.finding)}` {c.rule.code}: {c.finding.message}" for c in _checked_with(result, codes)]
         lines += [f"## {heading} ({len(found)})", "", *([what_to_do, "", *found] if found else ["Nothing."]), ""]
-    first = [f"- `{where}`: {edit}" for where, edit in _first(result)]
+    first = [f"- `{where}`: {edit}" for where, edit in _first_sections(result)]
     return "\n".join([*lines, *(["## What to set first", "", *first, ""] if first else [])])
 
 
@@ -392,16 +393,16 @@ def upgrade_html(result: LintResult, target: str) -> str:
     """The page as HTML that needs nothing else."""
     sections = []
     for heading, codes, what_to_do in _SECTIONS:
-        rows = [(position(c.finding), c.rule.code, c.finding.message) for c in _of(result, codes)]
+        rows = [(position(c.finding), c.rule.code, c.finding.message) for c in _checked_with(result, codes)]
         columns = (("where", False), ("rule", False), ("what", False))
         sections.append((heading, what_to_do, PageTable(caption=heading, columns=columns, rows=rows)))
-    breaks = counted(len(_of(result, BREAKS)), "setting")
+    breaks = count_of(len(_checked_with(result, BREAKS)), "setting")
     first = PageTable(
-        caption="What to set first", columns=(("where", False), ("change", False)), rows=list(_first(result))
+        caption="What to set first", columns=(("where", False), ("change", False)), rows=list(_first_sections(result))
     )
     page = html_page(
         "upgrade.html",
-        title=f"Kafka {target} breaks {breaks} in {counted(len(result.files), 'file')}",
+        title=f"Kafka {target} breaks {breaks} in {count_of(len(result.files), 'file')}",
         target=target,
         summary=_summary(result),
         sections=sections,
@@ -411,29 +412,32 @@ def upgrade_html(result: LintResult, target: str) -> str:
 
 
 def _summary(result: LintResult) -> str:
-    numbers = [len(_of(result, codes)) for _, codes, _ in _SECTIONS]
+    numbers = [len(_checked_with(result, codes)) for _, codes, _ in _SECTIONS]
     return (
-        f"{counted(numbers[0], 'setting')} would break, {counted(numbers[1], 'default')} would change, "
-        f"{counted(numbers[2], 'setting')} are deprecated, in {counted(len(result.files), 'file')}."
+        f"{count_of(numbers[0], 'setting')} would break, {count_of(numbers[1], 'default')} would change, "
+        f"{count_of(numbers[2], 'setting')} are deprecated, in {count_of(len(result.files), 'file')}."
     )
 
 
-def _of(result: LintResult, codes: Iterable[str]) -> Sequence[Checked]:
+def _checked_with(result: LintResult, codes: Iterable[str]) -> Sequence[RuleFinding]:
     wanted = set(codes)
     return [checked for checked in result.checked if checked.rule.code in wanted]
 
 
-def _first(result: LintResult) -> Iterable[tuple[str, str]]:
+def _first_sections(result: LintResult) -> Iterable[tuple[str, str]]:
     seen = set()
-    for checked in _of(result, BREAKS | DEFAULTS):
+    for checked in _checked_with(result, BREAKS | DEFAULTS):
         for edit in checked.edits:
-            line = (position(checked.finding) if checked.rule.code in BREAKS else checked.finding.where, _words(edit))
+            line = (
+                position(checked.finding) if checked.rule.code in BREAKS else checked.finding.where,
+                _edit_text(edit),
+            )
             if line not in seen:
                 seen.add(line)
                 yield line
 
 
-def _words(edit: Edit) -> str:
+def _edit_text(edit: Edit) -> str:
     if edit.rename is not None:
         return f"rename {edit.key} to {edit.rename}"
     return f"delete {edit.key}" if edit.value is None else f"set {edit.key}={edit.value}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from inspect import cleandoc
 
 from kafkakit.core.errors import UsageError
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import count_of
 from kafkakit.lint.decide.lint_config import fits, suggestion
 from kafkakit.report.pages import html_page
 from kafkakit.report.report import Report, ResultTable, lines_from, records, single_row, text_of
@@ -94,7 +94,7 @@ def rule_url(rule: LintRule, docs_url: str) -> str:
 def site_files(rules: Sequence[LintRule]) -> dict[str, bytes]:
     """The site: one HTML page a rule and an index, by file name."""
     pages = [page_of(rule) for rule in rules]
-    index = html_page("rules.html", title=f"kafkakit lint has {counted(len(pages), 'rule')}", pages=pages)
+    index = html_page("rules.html", title=f"kafkakit lint has {count_of(len(pages), 'rule')}", pages=pages)
     return {"index.html": index} | {
         f"{page.rule.code}.html": html_page("rule.html", title=page.sentence, page=page, code=_EXAMPLES)
         for page in pages
@@ -150,6 +150,6 @@ def rules_report(rules: Sequence[LintRule]) -> Report:
 
 def site_report(folder: str, files: int) -> Report:
     """What was written."""
-    text = f"wrote {counted(files, 'file')} to {folder}; begin with index.html"
+    text = f"wrote {count_of(files, 'file')} to {folder}; begin with index.html"
     data = {"folder": folder, "files": files}
     return Report(command="lint", data=data, sections=(text,), table=single_row(data))

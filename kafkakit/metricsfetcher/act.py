@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kafkakit.core.model import ClusterSnapshot
-from kafkakit.metricsfetcher.decide import Collected, Queries, from_samples
+from kafkakit.metricsfetcher.decide import FetchResult, Queries, from_samples
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.services import SampleQueries
 
@@ -16,7 +16,7 @@ def query_storage(
     *,
     lacks: Sequence[str],
     cluster: ClusterSnapshot | None,
-) -> Collected:
+) -> FetchResult:
     """Send both queries for the same moment; `lacks` is where the service puts what its answers lack.
 
     `cluster` is what the answers are compared with, None for nothing. Raises what `ports.SampleQueries` does.

@@ -21,7 +21,7 @@ from kafkakit.core.options import option
 from kafkakit.core.storage_documents import Compression
 from kafkakit.metricsfetcher.decide import (
     DATADOG_QUERIES,
-    Collected,
+    FetchResult,
     Queries,
     QuerySet,
     StoreKind,
@@ -135,7 +135,7 @@ class SourceOptions(MetricsAccess):
         )
         return datadog_queries(asked, self.span) if self.kind is MetricsSource.DATADOG else asked
 
-    def collect(self, session: ClusterSession) -> Collected:
+    def collect(self, session: ClusterSession) -> FetchResult:
         """Read the source."""
         from kafkakit.metricsfetcher.act import query_storage
 

@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TypeVar
 
-from kafkakit.core.cluster_facts import FreeStorage, PartitionSizes, Sample, StorageReading
+from kafkakit.core.cluster_facts import FreeStorage, MetricSample, PartitionSizes, StorageReading
 from kafkakit.core.errors import OperationFailedError, UsageError
 from kafkakit.core.model import OFFSETS_TOPIC, ClusterSnapshot, TopicPartition
 from kafkakit.core.quantities import format_span
 from kafkakit.core.storage_documents import MAX_ID
-from kafkakit.core.text import printable, some
+from kafkakit.core.text import few_of, sanitize
 from kafkakit.placement.broker_disks import broker_disks
 
 K = TypeVar("K", int, TopicPartition)
@@ -117,7 +117,7 @@ def parse_place(text: str, flag: str) -> StorePlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Collected:
+class FetchResult:
     """A reading and what it lacks, one sentence each."""
 
     reading: StorageReading
@@ -139,7 +139,7 @@ class Collected:
         return None
 
 
-def from_snapshot(snapshot: ClusterSnapshot) -> Collected:
+def from_snapshot(snapshot: ClusterSnapshot) -> FetchResult:
     """Sizes and free space as the brokers gave them; a partition's size is that of its largest copy. O(replicas)."""
     sizes: dict[TopicPartition, int] = {}
     smallest: dict[TopicPartition, int] = {}
@@ -161,25 +161,25 @@ def from_snapshot(snapshot: ClusterSnapshot) -> Collected:
     problems += [line for _, lines in sorted(disks.warnings.items()) for line in lines if " is offline " in line]
     silent = [b.id for b in snapshot.brokers if b.id not in free and b.id not in snapshot.unanswered_brokers]
     if silent:
-        problems.append(f"no free storage is known of brokers {some(silent)}")
+        problems.append(f"no free storage is known of brokers {few_of(silent)}")
     if unsized:
-        problems.append(f"no size is known of {len(unsized)} partitions: {some(unsized)}")
+        problems.append(f"no size is known of {len(unsized)} partitions: {few_of(unsized)}")
     reading = StorageReading(
         source=f"brokers of cluster {snapshot.cluster_id}",
         sizes=PartitionSizes(bytes_of=sizes, taken_at=snapshot.taken_at, smallest_of=smallest),
         free=FreeStorage(bytes_of=free, taken_at=snapshot.taken_at),
     )
-    return Collected(reading=reading, problems=tuple(problems))
+    return FetchResult(reading=reading, problems=tuple(problems))
 
 
 def from_samples(
     source: str,
-    sizes: Iterable[Sample],
-    free: Iterable[Sample],
+    sizes: Iterable[MetricSample],
+    free: Iterable[MetricSample],
     queries: Queries,
     now: datetime,
     cluster: ClusterSnapshot | None = None,
-) -> Collected:
+) -> FetchResult:
     """Sizes and free space from the samples of two queries; a partition's largest sample counts. O(samples).
 
     With a `cluster` series of what it does not have are left out, a topic that was deleted say, and what it has must
@@ -187,7 +187,7 @@ def from_samples(
     """
     faults: dict[str, list[str]] = defaultdict(list)
     partitions, members = _members(cluster)
-    found: dict[TopicPartition, list[Sample]] = defaultdict(list)
+    found: dict[TopicPartition, list[MetricSample]] = defaultdict(list)
     for sample in sizes:
         topic = sample.labels.get("topic", "")
         topic = _RENAMED.get(topic, topic) if queries.renames_topics else topic
@@ -198,7 +198,7 @@ def from_samples(
         key = TopicPartition(topic, number)
         if (cluster is None or key in partitions) and _is_sound(sample, f"partition {key}", faults):
             found[key].append(sample)
-    brokers: dict[int, list[Sample]] = defaultdict(list)
+    brokers: dict[int, list[MetricSample]] = defaultdict(list)
     for sample in free:
         broker = _id(sample.labels.get(queries.broker_id_tag, ""))
         if broker is None:
@@ -218,9 +218,9 @@ def from_samples(
     faults["partitions are missing between others of their topic"] += _gaps(largest) if cluster is None else []
     late = timedelta(seconds=queries.behind_s)
     faults[f"series ended {format_span(queries.behind_s)} or more before the others"] += [
-        *_behind(size_times, late), *(f"broker {text}" for text in _behind(free_times, late)),
+        *_keys_behind(size_times, late), *(f"broker {text}" for text in _keys_behind(free_times, late)),
     ]  # fmt: skip
-    problems = [f"{len(items)} {what}: {some(sorted(items))}" for what, items in faults.items() if items]
+    problems = [f"{len(items)} {what}: {few_of(sorted(items))}" for what, items in faults.items() if items]
     if left and max(left.values()) < FEWEST_FREE:
         problems.append(f"no broker has more than {max(left.values()):,} bytes free: the query may give another unit")
     reading = StorageReading(
@@ -233,7 +233,7 @@ def from_samples(
         ),
         free=FreeStorage(bytes_of=left, taken_at=now, times={b: at for b, at in free_times.items() if at < now}),
     )
-    return Collected(reading=reading, problems=tuple(problems))
+    return FetchResult(reading=reading, problems=tuple(problems))
 
 
 def _members(cluster: ClusterSnapshot | None) -> tuple[frozenset[TopicPartition], frozenset[int]]:
@@ -248,7 +248,7 @@ def _id(text: str) -> int | None:
     return int(text) if ok else None
 
 
-def _is_sound(sample: Sample, what: str, faults: Mapping[str, list[str]]) -> bool:
+def _is_sound(sample: MetricSample, what: str, faults: Mapping[str, list[str]]) -> bool:
     if math.isnan(sample.value):
         faults["series have no value"].append(what)
         return False
@@ -258,8 +258,8 @@ def _is_sound(sample: Sample, what: str, faults: Mapping[str, list[str]]) -> boo
     return True
 
 
-def _labels(sample: Sample) -> str:
-    return printable(",".join(f"{k}:{v}" for k, v in sorted(sample.labels.items())) or "no labels")[:80]
+def _labels(sample: MetricSample) -> str:
+    return sanitize(",".join(f"{k}:{v}" for k, v in sorted(sample.labels.items())) or "no labels")[:80]
 
 
 def _gaps(sizes: Collection[TopicPartition]) -> list[str]:
@@ -272,6 +272,6 @@ def _gaps(sizes: Collection[TopicPartition]) -> list[str]:
     return [f"{topic} ({missing} of {highest[topic] + 1})" for topic, missing in gaps.items()]
 
 
-def _behind(times: Mapping[K, datetime], late: timedelta) -> list[str]:
+def _keys_behind(times: Mapping[K, datetime], late: timedelta) -> list[str]:
     newest = max(times.values(), default=None)
     return [] if newest is None else [str(key) for key, at in times.items() if newest - at >= late]

@@ -7,9 +7,9 @@ from datetime import datetime
 from kafkakit.core.cluster_facts import StorageReading
 from kafkakit.core.errors import KafkakitError, UsageError
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.quantities import counted, format_bytes, format_span
+from kafkakit.core.quantities import count_of, format_bytes, format_span
 from kafkakit.core.storage_documents import encode_reading
-from kafkakit.metricsfetcher.decide import Collected, StoreKind, StorePlace
+from kafkakit.metricsfetcher.decide import FetchResult, StoreKind, StorePlace
 from kafkakit.report.exports import cron_line, files_report, folder_of, service_text, timer_text
 from kafkakit.report.report import FactList, Part, RawDocument, Report, ResultTable, attributes
 
@@ -18,7 +18,7 @@ LABEL_WIDTH = 9
 
 
 def fetch_report(
-    collected: Collected,
+    collected: FetchResult,
     place: str,
     written: Mapping[str, int],
     refusal: KafkakitError | None,
@@ -45,7 +45,7 @@ def fetch_report(
     )
 
 
-def document_report(collected: Collected, refusal: KafkakitError | None) -> Report:
+def document_report(collected: FetchResult, refusal: KafkakitError | None) -> Report:
     """The reading itself, as the file would be."""
     reading = collected.reading
     return Report(
@@ -109,15 +109,15 @@ def _summary(reading: StorageReading) -> FactList:
     whole = f"{format_bytes(sum(sizes.values()))} in one copy of each"
     facts = [
         ("source", reading.source),
-        ("sizes", f"{counted(len(sizes), 'partition')} of {counted(_topics(reading), 'topic')}, {whole}"),
+        ("sizes", f"{count_of(len(sizes), 'partition')} of {count_of(_topics(reading), 'topic')}, {whole}"),
     ]
     if reading.sizes.smallest_of:
         most = max(sizes[key] - least for key, least in reading.sizes.smallest_of.items())
-        differing = counted(len(reading.sizes.smallest_of), "partition")
+        differing = count_of(len(reading.sizes.smallest_of), "partition")
         facts.append(("copies", f"differ in {differing}, by up to {format_bytes(most)}"))
     if free:
         span = f"{format_bytes(min(free.values()))} to {format_bytes(max(free.values()))} on each"
-        facts.append(("free", f"{counted(len(free), 'broker')}, {span}"))
+        facts.append(("free", f"{count_of(len(free), 'broker')}, {span}"))
     return FactList(facts, LABEL_WIDTH)
 
 

@@ -81,7 +81,7 @@ def broker_disks(snapshot: ClusterSnapshot) -> BrokerDisks:
     capacity are the sums over log dirs, or, where the snapshot says how much is free (`storage_free_bytes`),
     that and used plus free. A broker that gave no answer has no known use.
     """
-    held = _held(snapshot)
+    held = _count_held(snapshot)
     storage: dict[int, BrokerStorage] = {}
     dirs: dict[int, tuple[DirStorage, ...]] = {}
     alike: dict[int, tuple[str, ...]] = {}
@@ -98,7 +98,7 @@ def broker_disks(snapshot: ClusterSnapshot) -> BrokerDisks:
             warnings[b] += (f"broker {b}: {copies} of unknown size not counted in its used bytes",)
         if broker.log_dirs:
             dirs[b] = _dirs(broker, held)
-            alike[b] = _alike(broker)
+            alike[b] = _dirs_alike(broker)
     return BrokerDisks(brokers=storage, log_dirs=dirs, alike=alike, warnings=warnings)
 
 
@@ -131,7 +131,7 @@ def _has_failed(p: Partition, broker: int, failed: Collection[str], *, has_leade
 
 
 @dataclass(slots=True)
-class _Held:
+class _HeldCounts:
     """What was counted: bytes and copies of unknown size by broker, bytes and copies by (broker, dir)."""
 
     used: dict[int, int] = field(default_factory=lambda: defaultdict(int))
@@ -140,14 +140,14 @@ class _Held:
     dir_copies: dict[tuple[int, str], int] = field(default_factory=lambda: defaultdict(int))
 
 
-def _held(snapshot: ClusterSnapshot) -> _Held:
+def _count_held(snapshot: ClusterSnapshot) -> _HeldCounts:
     # A broker that lists its copies has told all: what it does not list, it does not hold (yet).
     listing = {
         b.id
         for b in snapshot.brokers
         if b.log_dirs and b.storage_free_bytes is None and b.id not in snapshot.unanswered_brokers
     }
-    held = _Held()
+    held = _HeldCounts()
     used, dir_bytes, dir_copies = held.used, held.dir_bytes, held.dir_copies
     for topic in snapshot.topics:
         for p in topic.partitions:
@@ -167,7 +167,7 @@ def _held(snapshot: ClusterSnapshot) -> _Held:
     return held
 
 
-def _dirs(broker: Broker, held: _Held) -> tuple[DirStorage, ...]:
+def _dirs(broker: Broker, held: _HeldCounts) -> tuple[DirStorage, ...]:
     return tuple(
         DirStorage(
             path=d.path,
@@ -198,7 +198,7 @@ def _sum(values: list[int | None]) -> int | None:
     return sum(known) if known and len(known) == len(values) else None
 
 
-def _alike(broker: Broker) -> tuple[str, ...]:
+def _dirs_alike(broker: Broker) -> tuple[str, ...]:
     """Dirs that report the same disk to the byte may share it; Kafka does not report whether they do."""
     alike: dict[tuple[int, int], list[str]] = defaultdict(list)
     for d in broker.log_dirs:
@@ -274,8 +274,8 @@ def dir_table(
     return DirTable(
         broker=np.array([b for b, _ in rows], dtype=np.int64),
         path=tuple(d.path for _, d in rows),
-        total=_known([d.total_bytes for _, d in rows]),
-        usable=_known([d.usable_bytes for _, d in rows]),
+        total=_known_numbers([d.total_bytes for _, d in rows]),
+        usable=_known_numbers([d.usable_bytes for _, d in rows]),
         held=np.array([d.replica_bytes for _, d in rows], dtype=np.int64),
         open=np.array([d.is_open for _, d in rows], dtype=bool),
         slot_dir=np.array(slot_dir, dtype=np.int64),
@@ -287,7 +287,7 @@ def _facts(snapshot: ClusterSnapshot, topics: Collection[str]) -> dict[str, dict
     return {t.name: {p.partition: p for p in t.partitions} for t in snapshot.topics if t.name in topics}
 
 
-def _known(values: Sequence[int | None]) -> Ints:
+def _known_numbers(values: Sequence[int | None]) -> Ints:
     import numpy as np
 
     return np.array([UNKNOWN if v is None else v for v in values], dtype=np.int64)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kafkakit.placement.group_rule import GroupRule, Groups, breaks
+from kafkakit.placement.group_rule import Groups, SpreadRule, breaks
 
 if TYPE_CHECKING:
     from kafkakit.core.columns import Bools, Ints
@@ -19,7 +19,7 @@ def group_numbers(brokers: Sequence[int], groups: Groups) -> "tuple[Ints, int]":
     """A number per broker that equal groups share, and how many groups there are."""
     import numpy as np
 
-    known = _known(brokers, groups)
+    known = _number_groups(brokers, groups)
     numbers, spare = [], len(known)
     for broker in brokers:
         group = groups.get(broker)
@@ -28,15 +28,15 @@ def group_numbers(brokers: Sequence[int], groups: Groups) -> "tuple[Ints, int]":
     return np.array(numbers, dtype=np.int64), len(known)
 
 
-def numbered_rule(rule: GroupRule, brokers: Sequence[int], groups: Groups) -> GroupRule:
+def numbered_rule(rule: SpreadRule, brokers: Sequence[int], groups: Groups) -> SpreadRule:
     """The rule with `group_numbers` in place of names; a group that no broker is in keeps a number of its own."""
     if not rule.spreads:
         return rule
-    known = _known(brokers, groups)
-    return GroupRule(spread_over=tuple(str(known.get(g, -1 - i)) for i, g in enumerate(rule.spread_over)))
+    known = _number_groups(brokers, groups)
+    return SpreadRule(spread_over=tuple(str(known.get(g, -1 - i)) for i, g in enumerate(rule.spread_over)))
 
 
-def _known(brokers: Sequence[int], groups: Groups) -> Mapping[str, int]:
+def _number_groups(brokers: Sequence[int], groups: Groups) -> Mapping[str, int]:
     names = {g for b in brokers if (g := groups.get(b))}
     return {name: i for i, name in enumerate(sorted(names))}
 
@@ -45,17 +45,17 @@ def _known(brokers: Sequence[int], groups: Groups) -> Mapping[str, int]:
 class NumberedGroups:
     """A rule that calls groups by their numbers, of which there are `count`."""
 
-    rule: GroupRule
+    rule: SpreadRule
     count: int
     spread: tuple[int, ...]
 
     @classmethod
-    def of(cls, rule: GroupRule, count: int) -> "NumberedGroups":
+    def of(cls, rule: SpreadRule, count: int) -> "NumberedGroups":
         """Read the numbers in the rule."""
         return cls(rule, count, tuple(map(int, rule.spread_over)))
 
     def violates(self, groups: Iterable[int], openings: int = 0) -> bool:
-        """True when a set in these groups breaks the rule, see `GroupRule.violates`."""
+        """True when a set in these groups breaks the rule, see `SpreadRule.violates`."""
         return breaks([g for g in groups if g < self.count], self.rule.min_groups, self.spread, openings)
 
     def open_groups(
@@ -165,7 +165,7 @@ def add_group_rule(
         program.add(broken == 0)
     real = [g for g in inside if g < groups.count]
     if rule.spreads:
-        _spread(program, groups, inside, count, copies, broken, may_leave_open=may_leave_open)
+        _require_spread(program, groups, inside, count, copies, broken, may_leave_open=may_leave_open)
     elif not rule.may_repeat:
         for g in real:
             program.add(inside[g] <= 1 + max(0, count[g] - 1) * broken)
@@ -184,7 +184,7 @@ def add_group_rule(
     return broken if may_break else None
 
 
-def _spread(
+def _require_spread(
     program: Any,
     groups: NumberedGroups,
     inside: Mapping[int, Any],

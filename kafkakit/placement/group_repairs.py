@@ -14,11 +14,11 @@ from itertools import combinations
 
 from kafkakit.core.plan import TagConstraint
 from kafkakit.placement.group_rooms import Grouping, Offer, Room, TagSteps
-from kafkakit.placement.group_rule import Group, GroupRule, repeats
+from kafkakit.placement.group_rule import Group, SpreadRule, repeats
 
 
 @dataclass(frozen=True, slots=True)
-class Repair:
+class GroupRepair:
     """`moves` replicas leave; in each group `base` stay, `slots` more over all groups (at most `extra` in one).
 
     `room` is where the new copies go.
@@ -38,11 +38,11 @@ class NoRepair:
     reason: str
 
 
-Need = Repair | NoRepair | None
+Need = GroupRepair | NoRepair | None
 
 
 @dataclass(slots=True)
-class Repairs:
+class GroupRepairs:
     """What sets need so that they obey a rule, each kind of set looked at once: equal needs are one object."""
 
     grouping: Grouping
@@ -72,8 +72,8 @@ class Repairs:
 
 
 def _need(
-    used: Mapping[str, int], loose: tuple[int, ...], receivers: Mapping[Group, tuple[int, ...]], rule: GroupRule
-) -> Repair | NoRepair:
+    used: Mapping[str, int], loose: tuple[int, ...], receivers: Mapping[Group, tuple[int, ...]], rule: SpreadRule
+) -> GroupRepair | NoRepair:
     """What a set with `used` replicas by group needs that breaks the rule.
 
     `loose` are the receivers without a group that do not hold the partition.
@@ -95,9 +95,9 @@ def _need(
     )
 
 
-def _repair(moves: int, repeats: int, offers: Mapping[Group, Offer]) -> Repair:
+def _repair(moves: int, repeats: int, offers: Mapping[Group, Offer]) -> GroupRepair:
     fresh = frozenset(g for g in offers if g)
-    return Repair(moves, 1, repeats - moves, repeats, Room(moves, 0, offers, fresh))
+    return GroupRepair(moves, 1, repeats - moves, repeats, Room(moves, 0, offers, fresh))
 
 
 def _spread_need(replicas: Sequence[tuple[int, str]], loose: tuple[int, ...], grouping: Grouping) -> Need:
@@ -113,16 +113,16 @@ def _spread_need(replicas: Sequence[tuple[int, str]], loose: tuple[int, ...], gr
         return None
     held = {b for b, _ in replicas}
     free = {g: tuple(b for b in grouping.receivers[g] if b not in held) for g in names}
-    ways = (_spread(count, free, loose, out) for out in range(min(len(loose), count.total()) + 1))
+    ways = (_repair_spread(count, free, loose, out) for out in range(min(len(loose), count.total()) + 1))
     found = [way for way in ways if way is not None]
     if not found:
         return NoRepair(f"too few live brokers per rack to spread {count.total()} replicas over {len(names)} racks")
     return min(found, key=lambda way: way.moves)
 
 
-def _spread(
+def _repair_spread(
     count: Mapping[str, int], free: Mapping[str, tuple[int, ...]], loose: tuple[int, ...], out: int
-) -> Repair | None:
+) -> GroupRepair | None:
     """The fewest moves to an even spread with `out` replicas moved out of all groups; None: too few brokers."""
     replicas = sum(count.values()) - out
     floor, over = divmod(replicas, len(count))
@@ -143,7 +143,7 @@ def _spread(
     if out:
         offers[None] = Offer(loose, must=out)
     slots = sum(1 for g in count if kept[g] > floor)
-    return Repair(inside + out, floor, slots, 1, Room(inside + out, 0, offers))
+    return GroupRepair(inside + out, floor, slots, 1, Room(inside + out, 0, offers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ def tag_repair(steps: TagSteps, index: int, replicas: Sequence[int]) -> TagRepai
     least, kept = [len(replicas) - len(able)], [*able]
     for c in tags.spread_over:
         share = c.share(len(replicas))
-        least.append(len(replicas) - _within(c, replicas, share))
+        least.append(len(replicas) - _count_within(c, replicas, share))
         for value in {c.values[b] for b in kept if b in c.values}:
             inside = [b for b in kept if c.values.get(b) == value]
             kept = [b for b in kept if b not in inside[share:]]
@@ -186,10 +186,12 @@ def tag_repair(steps: TagSteps, index: int, replicas: Sequence[int]) -> TagRepai
         return None
     first = TagRepair(tuple(kept), max(least))
     fewest = len(replicas) - len(kept) == first.least and _completes(steps, index, first.kept, len(replicas))
-    return first if fewest or len(replicas) > _SEARCHED else _searched(steps, index, replicas, able, first)
+    return first if fewest or len(replicas) > _SEARCHED else _search_repair(steps, index, replicas, able, first)
 
 
-def _searched(steps: TagSteps, index: int, replicas: Sequence[int], able: Sequence[int], first: TagRepair) -> TagRepair:
+def _search_repair(
+    steps: TagSteps, index: int, replicas: Sequence[int], able: Sequence[int], first: TagRepair
+) -> TagRepair:
     """The most replicas that may stay, those of `first` among equally many; its own where no set can be completed."""
     grouping, wanted = steps.grouping, len(replicas)
     shares = [(c, c.share(wanted)) for c in steps.tags.spread_over]
@@ -199,7 +201,7 @@ def _searched(steps: TagSteps, index: int, replicas: Sequence[int], able: Sequen
     for leave in range(first.least, wanted + 1):
         rows = [row for row in combinations(able, wanted - leave) if row != first.kept]
         for row in [first.kept, *rows] if len(first.kept) == wanted - leave else rows:
-            if any(_within(c, row, share) < len(row) for c, share in shares) or _lacks(grouping, row, wanted):
+            if any(_count_within(c, row, share) < len(row) for c, share in shares) or _lacks(grouping, row, wanted):
                 continue
             completes = _completes(steps, index, row, wanted)
             if completes or not exact:
@@ -209,7 +211,7 @@ def _searched(steps: TagSteps, index: int, replicas: Sequence[int], able: Sequen
     return TagRepair(first.kept, least)
 
 
-def _within(c: TagConstraint, replicas: Sequence[int], share: int) -> int:
+def _count_within(c: TagConstraint, replicas: Sequence[int], share: int) -> int:
     """How many of the replicas lie within the share of their value."""
     held = Counter(c.values[b] for b in replicas if b in c.values)
     return len(replicas) - sum(max(0, n - share) for n in held.values())

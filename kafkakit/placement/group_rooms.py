@@ -15,7 +15,7 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 from kafkakit.core.model import TopicPartition
-from kafkakit.placement.group_rule import Group, GroupRule, Groups, TagRules, repeats
+from kafkakit.placement.group_rule import Group, Groups, SpreadRule, TagRules, repeats
 
 if TYPE_CHECKING:
     from kafkakit.core.columns import Ints
@@ -63,7 +63,7 @@ class Grouping:
     `closed` has the brokers that take no copy of a partition, by its index.
     """
 
-    rule: GroupRule
+    rule: SpreadRule
     groups: Groups
     receivers: Mapping[Group, tuple[int, ...]]
     topics: Sequence[str] = ()
@@ -78,7 +78,7 @@ class Grouping:
     @classmethod
     def of(
         cls,
-        rule: GroupRule,
+        rule: SpreadRule,
         groups: Groups,
         receivers: Iterable[int],
         topics: Sequence[str] = (),
@@ -130,7 +130,7 @@ class Grouping:
             return _even_room(self.rule, groups, free, wanted)
         rackless = len(free.get(None, ()))
         sizes = {g: len(ids) for g, ids in free.items() if g}
-        found = _repairing(self.rule, groups, sizes, rackless, wanted) if repairs else None
+        found = _repairing_allowance(self.rule, groups, sizes, rackless, wanted) if repairs else None
         units, again, charged, strict = found or _count(self.rule, groups, sizes, rackless, wanted)
         used = set(groups)
         offers: dict[Group, Offer] = {}
@@ -160,14 +160,14 @@ class Grouping:
         """
         if None in self.receivers or self.rule.spreads:
             return True
-        return self.rule != GroupRule() if repairs else self.rule.repeats_allowed(max(wanted, len(kept))) > 0
+        return self.rule != SpreadRule() if repairs else self.rule.repeats_allowed(max(wanted, len(kept))) > 0
 
 
 Allowance = tuple[int, int, bool, bool]
 """Units that fit, repeats among them, whether brokers without a group count as repeats, whether this is strict."""
 
 
-def _count(rule: GroupRule, groups: Sequence[Group], free: Mapping[str, int], rackless: int, wanted: int) -> Allowance:
+def _count(rule: SpreadRule, groups: Sequence[Group], free: Mapping[str, int], rackless: int, wanted: int) -> Allowance:
     """The allowance beside these groups.
 
     Sets that mix brokers without a group and repeated groups are counted strictly: the set must span `min_groups`
@@ -197,8 +197,8 @@ def _count(rule: GroupRule, groups: Sequence[Group], free: Mapping[str, int], ra
     return 0, 0, False, False
 
 
-def _repairing(
-    rule: GroupRule, groups: Sequence[Group], sizes: Mapping[str, int], rackless: int, wanted: int
+def _repairing_allowance(
+    rule: SpreadRule, groups: Sequence[Group], sizes: Mapping[str, int], rackless: int, wanted: int
 ) -> Allowance | None:
     """The allowance where the replicas that stay repeat a group before they span enough; None where they do not.
 
@@ -214,7 +214,7 @@ def _repairing(
     return (min(units, fresh + again) if fresh >= lacking else fresh), again, True, False
 
 
-def _even_room(rule: GroupRule, held: Sequence[Group], free: Mapping[Group, tuple[int, ...]], wanted: int) -> Room:
+def _even_room(rule: SpreadRule, held: Sequence[Group], free: Mapping[Group, tuple[int, ...]], wanted: int) -> Room:
     """The room under even spread: the groups that hold the fewest copies take them first.
 
     No other way to fill the groups is more even. Brokers without a group may take the last copies, one a group at
@@ -246,7 +246,7 @@ def _even_room(rule: GroupRule, held: Sequence[Group], free: Mapping[Group, tupl
 
 
 def _lowest_first(
-    rule: GroupRule, held: Mapping[Group, int], free: Mapping[Group, tuple[int, ...]], units: int
+    rule: SpreadRule, held: Mapping[Group, int], free: Mapping[Group, tuple[int, ...]], units: int
 ) -> tuple[dict[str, int], list[str], int]:
     """How many copies each group must take, the groups of which some take one more, and how many those are."""
     must = dict.fromkeys(rule.spread_over, 0)
@@ -362,15 +362,17 @@ def deal_units(
     in a member on; both lie first, so that each member's repeats stay within one of the average.
     """
     n = len(members)
-    row = [broker for _, broker, amount in _ranked(flows, n, fresh, charged) for _ in range(amount)]
+    row = [broker for _, broker, amount in _rank_flows(flows, n, fresh, charged) for _ in range(amount)]
     order = scatter(n)
     dealt: dict[int, list[int]] = {m: [] for m in members}
     for j, broker in enumerate(row):
         dealt[members[order[j % n]]].append(broker)
-    return {m: _rotated(sorted(brokers), m) for m, brokers in dealt.items()}
+    return {m: _rotate(sorted(brokers), m) for m, brokers in dealt.items()}
 
 
-def _ranked(flows: Sequence[Flow], members: int, fresh: frozenset[str], charged: frozenset[str | None]) -> list[Flow]:
+def _rank_flows(
+    flows: Sequence[Flow], members: int, fresh: frozenset[str], charged: frozenset[str | None]
+) -> list[Flow]:
     by_rack: dict[str | None, int] = {}
     for rack, _, amount in flows:
         by_rack[rack] = by_rack.get(rack, 0) + amount
@@ -383,7 +385,7 @@ def _ranked(flows: Sequence[Flow], members: int, fresh: frozenset[str], charged:
     return sorted(flows, key=rank)
 
 
-def _rotated(brokers: list[int], turn: int) -> tuple[int, ...]:
+def _rotate(brokers: list[int], turn: int) -> tuple[int, ...]:
     """Take turns at the front, so that no broker always gets the leader's place."""
     turn %= max(1, len(brokers))
     return (*brokers[turn:], *brokers[:turn])
@@ -448,7 +450,7 @@ def deal_beside(joined: PartitionGroup, flows: Sequence[Flow]) -> dict[int, tupl
     lacking = [m for m, row in enumerate(chosen) for _ in range(room.units - len(row))]
     if not all(_exchange(joined, chosen, m, unit) for m, unit in zip(lacking, left, strict=True)):
         return None
-    return {m: _rotated(sorted(b for b, _ in row), m) for m, row in zip(joined.members, chosen, strict=True)}
+    return {m: _rotate(sorted(b for b, _ in row), m) for m, row in zip(joined.members, chosen, strict=True)}
 
 
 Unit = tuple[int, Group]

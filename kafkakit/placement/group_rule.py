@@ -173,7 +173,7 @@ NONE_CLOSED = ClosedBrokers()
 
 
 @dataclass(frozen=True, slots=True)
-class GroupRule:
+class SpreadRule:
     """The rule for one request; with `spread_over` the even spread over those groups, and `min_groups` is 0.
 
     `tags` are constraints beside it (None: none), `closed` the brokers that single partitions find no space on.
@@ -263,7 +263,7 @@ class GroupRule:
 
 
 def breaks(used: Sequence[Hashable], min_groups: int, spread: Sequence[Hashable], openings: int) -> bool:
-    """`GroupRule.violates` on any names of groups, those of the replicas in one."""
+    """`SpreadRule.violates` on any names of groups, those of the replicas in one."""
     if spread:
         count = Counter(used)
         level = max(count[g] for g in spread) - 1
@@ -303,7 +303,7 @@ def kinds_of(
     How a partition is spread is not looked at. `closed` brokers, by index of the topic, make kinds of their own.
     """
     if closed:
-        return _apart(*kinds_of(rules, topics, brokers), brokers, closed)
+        return _separate_kinds(*kinds_of(rules, topics, brokers), brokers, closed)
     if rules is None:
         return [0 for _ in topics], [[True] * len(brokers)]
     kinds: dict[object, int] = {}
@@ -319,7 +319,7 @@ def kinds_of(
     return found, open_to
 
 
-def _apart(
+def _separate_kinds(
     kinds: list[int], open_to: list[list[bool]], brokers: Sequence[int], closed: Mapping[int, frozenset[int]]
 ) -> tuple[list[int], list[list[bool]]]:
     known: dict[tuple[int, frozenset[int]], int] = {}
@@ -421,7 +421,9 @@ def binding_notes(
                 copies += bool(known[kind] - {*beside})
                 closed |= known[kind] - {*beside}
         if copies:
-            notes.append(f"{c.text}: kept {copies} new {'copy' if copies == 1 else 'copies'} off {_some(closed)}")
+            notes.append(
+                f"{c.text}: kept {copies} new {'copy' if copies == 1 else 'copies'} off {_list_brokers(closed)}"
+            )
         else:
             notes.append(f"{c.text}: kept no new copy off any broker")
     return tuple(notes)
@@ -430,6 +432,6 @@ def binding_notes(
 _SHOWN = 8
 
 
-def _some(brokers: set[int]) -> str:
+def _list_brokers(brokers: set[int]) -> str:
     ids = sorted(brokers)
     return f"broker{'s' * (len(ids) > 1)} {', '.join(map(str, ids[:_SHOWN]))}{', ...' if len(ids) > _SHOWN else ''}"

@@ -21,17 +21,17 @@ from kafkakit.placement.by_size.lp_relaxation import (
     BalanceProblem,
     BandGoal,
     DemandGroups,
-    Limits,
-    Window,
+    LoadLimits,
+    LoadWindow,
     demand_groups_of,
     fixed_window,
     shares,
 )
 from kafkakit.placement.by_size.slots import MOST_TESTS, SlotTable, make_table
 from kafkakit.placement.by_size.tightening import least_fitting, tighten, tightest_relaxed
-from kafkakit.placement.group_rule import GroupRule
+from kafkakit.placement.group_rule import SpreadRule
 from kafkakit.placement.problem import PlannedPartition
-from kafkakit.placement.watch import Watch
+from kafkakit.placement.watch import SearchWatch
 
 if TYPE_CHECKING:
     from kafkakit.core.columns import Ints
@@ -93,7 +93,7 @@ class BrokerDirState:
 
 
 def pack(
-    dir_state: BrokerDirState, arrivals: Sequence[Copy], room: Sequence[int], watch: Watch, *, search: bool
+    dir_state: BrokerDirState, arrivals: Sequence[Copy], room: Sequence[int], watch: SearchWatch, *, search: bool
 ) -> list[int] | None:
     """A dir for each arrival so that no dir gets more than its room, or None when none is found."""
     table = _table(dir_state, arrivals, ())
@@ -111,7 +111,9 @@ def pack(
 class DirBalancer:
     """Balances the dirs of one broker; `room` says how much may come to each dir, `work` what one plan may take."""
 
-    def __init__(self, dir_state: BrokerDirState, room: Sequence[int], watch: Watch, *, work: int = MOST_TESTS) -> None:
+    def __init__(
+        self, dir_state: BrokerDirState, room: Sequence[int], watch: SearchWatch, *, work: int = MOST_TESTS
+    ) -> None:
         import numpy as np
 
         self.dir_state, self.watch, self._work = dir_state, watch, work
@@ -148,12 +150,14 @@ class DirBalancer:
         tighten(trial, low, low, loosest, self.watch, steps=(2,) * _TRIES, close=lambda _: 0)
         return best
 
-    def _reach(self, window: Window, *, search: bool) -> BalancedDirs | None:
+    def _reach(self, window: LoadWindow, *, search: bool) -> BalancedDirs | None:
         if not window.possible:
             return None
         found = attempt(self.table, self.problem.demand, window, most_tests=self._work)
         if search and small.is_small(self.table) and (found.outside or found.cost > window.bound.value):
-            fixed = Limits(floor=window.floor, ceiling=window.ceiling, even=self.limits.even, offset=self.limits.offset)
+            fixed = LoadLimits(
+                floor=window.floor, ceiling=window.ceiling, even=self.limits.even, offset=self.limits.offset
+            )
             answer = small.cheapest(self.table, fixed, None, watch=self.watch)
             if answer.at is not None:
                 bound = answer.cost if answer.proven else window.bound.value
@@ -164,13 +168,13 @@ class DirBalancer:
             found = self._cheaper(found, window)
         return self._level(found.at, window.bound.value)
 
-    def _cheaper(self, found: Attempt, window: Window) -> Attempt:
+    def _cheaper(self, found: Attempt, window: LoadWindow) -> Attempt:
         """The cheapest of this plan, if it is not near its bound, and others that start from other limits.
 
         In some, large copies stay where they are; in others, dirs are to end closer to their shares.
         """
         table, demand = self.table, self.problem.demand
-        tries: list[tuple[SlotTable, DemandGroups, Window]] = []
+        tries: list[tuple[SlotTable, DemandGroups, LoadWindow]] = []
         for part in CLOSER:
             edge = (window.ceiling - window.floor) * (_WHOLE - part) // (2 * _WHOLE)
             limits = fixed_window(table, demand, window.floor + edge, window.ceiling - edge)
@@ -215,7 +219,7 @@ def _table(dir_state: BrokerDirState, arrivals: Sequence[Copy], standing: Sequen
         [[0] for _ in arrivals] + [[source + 1] for *_, source in standing],
         [size for size, *_ in (*arrivals, *standing)],
         {},
-        GroupRule(1),  # dirs have no racks; a rule that never binds keeps the LP relaxation to one pool
+        SpreadRule(1),  # dirs have no racks; a rule that never binds keeps the LP relaxation to one pool
         receivers=[n + 1 for n, takes in enumerate(dir_state.open) if takes],
         fixed=fixed,
     )
@@ -227,12 +231,12 @@ def _places(dir_state: BrokerDirState, at: Ints) -> list[int]:
     return [n - 1 if n else spare for n in at.tolist()]
 
 
-def _limits(dir_state: BrokerDirState, room: Sequence[int]) -> Limits:
+def _limits(dir_state: BrokerDirState, room: Sequence[int]) -> LoadLimits:
     import numpy as np
 
     kept = dir_state.kept
     ceiling = [k + (r if takes else 0) for k, r, takes in zip(kept, room, dir_state.open, strict=True)]
-    return Limits(
+    return LoadLimits(
         floor=np.zeros(len(kept) + 1, dtype=np.int64),
         ceiling=np.array([0, *ceiling], dtype=np.int64),
         even=np.array([False, *dir_state.open]),
@@ -262,7 +266,7 @@ class DirRules:
 
         `broker_bytes` is the capacity of all dirs of the broker.
         """
-        if not measured(log_dir) or not log_dir.is_open:
+        if not is_measured(log_dir) or not log_dir.is_open:
             return 0
         total, usable = log_dir.total_bytes or 0, log_dir.usable_bytes or 0
         kept = -(-self.head_room * total // max(broker_bytes, 1))
@@ -304,7 +308,7 @@ def _state(broker: int, dirs: Sequence[DirStorage], rules: DirRules) -> BrokerDi
         dirs=ordered,
         used=[d.replica_bytes for d in ordered],
         room=[rules.room(d, whole) for d in ordered],
-        open=[d.is_open and measured(d) for d in ordered],
+        open=[d.is_open and is_measured(d) for d in ordered],
         leaving=[0] * len(ordered),
     )
 
@@ -439,14 +443,14 @@ class Destinations:
     early: bool = False
 
 
-def choose_destinations(dir_state: BrokerDirState, watch: Watch, *, search: bool) -> Destinations:
+def choose_destinations(dir_state: BrokerDirState, watch: SearchWatch, *, search: bool) -> Destinations:
     """Give every arrival a dir, all below the ceilings where that is possible.
 
     First with the room there is now; then, as data leave the broker too, with the room there will be. `search`
     allows to look through all placements of a few copies when simple ways leave some without a dir.
     """
     arrivals = sorted(dir_state.arrivals, key=lambda a: (-a[0], a[1]))
-    now = _spread(dir_state, arrivals, dir_state.room)
+    now = _spread_arrivals(dir_state, arrivals, dir_state.room)
     if not now.left or not any(dir_state.open):
         return now
     later = [room + gone for room, gone in zip(dir_state.room, dir_state.leaving, strict=True)]
@@ -454,9 +458,9 @@ def choose_destinations(dir_state: BrokerDirState, watch: Watch, *, search: bool
     for room, early in ((dir_state.room, False), (later, True)):
         if early and room == dir_state.room:
             break
-        found = _spread(dir_state, arrivals, room)
+        found = _spread_arrivals(dir_state, arrivals, room)
         if found.left:
-            found = _packed(dir_state, arrivals, room, found, watch, search=search)
+            found = _pack_arrivals(dir_state, arrivals, room, found, watch, search=search)
         found.early = early
         if not found.left:
             return found
@@ -464,7 +468,9 @@ def choose_destinations(dir_state: BrokerDirState, watch: Watch, *, search: bool
     return min(options, key=lambda d: sum(size for size, _ in d.left))
 
 
-def _spread(dir_state: BrokerDirState, arrivals: Sequence[tuple[int, int]], room: Sequence[int]) -> Destinations:
+def _spread_arrivals(
+    dir_state: BrokerDirState, arrivals: Sequence[tuple[int, int]], room: Sequence[int]
+) -> Destinations:
     """Each in turn to the open dir with room whose use, by capacity, is least with it."""
     used, left = dir_state.kept, list(room)
     dirs = [n for n, takes in enumerate(dir_state.open) if takes]
@@ -487,12 +493,12 @@ def _spread(dir_state: BrokerDirState, arrivals: Sequence[tuple[int, int]], room
     return Destinations(chosen=chosen, used=used, left=homeless)
 
 
-def _packed(
+def _pack_arrivals(
     dir_state: BrokerDirState,
     arrivals: Sequence[tuple[int, int]],
     room: Sequence[int],
     first: Destinations,
-    watch: Watch,
+    watch: SearchWatch,
     *,
     search: bool,
 ) -> Destinations:
@@ -508,6 +514,6 @@ def _packed(
     return Destinations(chosen={p: n for (_, p), n in zip(arrivals, places, strict=True)}, used=used)
 
 
-def measured(log_dir: DirStorage) -> bool:
+def is_measured(log_dir: DirStorage) -> bool:
     """True when the dir's disk is known; without that it is not known what fits."""
     return bool(log_dir.total_bytes) and log_dir.usable_bytes is not None

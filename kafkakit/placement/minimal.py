@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.plan import Proof, ProofKind
-from kafkakit.core.quantities import counted
-from kafkakit.placement.group_rule import GroupRule
-from kafkakit.placement.openings import LEVEL_PRICE, OpeningsTask, Surplus, alike, fill_openings
+from kafkakit.core.quantities import count_of
+from kafkakit.placement.group_rule import SpreadRule
+from kafkakit.placement.openings import LEVEL_PRICE, OpeningsTask, Surplus, fill_openings, group_partitions
 from kafkakit.placement.problem import BrokerChange, Minimize, Placement, PlacementProblem, PlannedPartition
 
 Row = tuple[int, ...]
@@ -36,7 +36,7 @@ def place_minimal(problem: PlacementProblem) -> Placement:
     openings = {i: (row, p.wanted) for i, (row, p) in enumerate(zip(kept, problem.partitions, strict=True))}
     shrinking = {i for i, (row, wanted) in openings.items() if len(row) > wanted}
     lacking = {i: opening for i, opening in openings.items() if len(opening[0]) < opening[1]}
-    rooms = [a for a in alike(lacking, problem.grouping, repairs=False) if a.room.units]
+    rooms = [a for a in group_partitions(lacking, problem.grouping, repairs=False) if a.room.units]
     held = Counter(b for i, row in enumerate(kept) if i not in shrinking for b in row)
     held.update(problem.standing)
     loads, surplus = {b: held[b] for b in problem.targets}, _surplus(problem, kept, sorted(shrinking))
@@ -104,7 +104,7 @@ def movement_bound(problem: PlacementProblem, unplaced: Sequence[int]) -> tuple[
             leaving.update(gone)
     short = sum(map(bool, unplaced))
     if not copies and short:
-        lacking = f"{counted(short, 'partition')} {'lacks' if short == 1 else 'lack'}"
+        lacking = f"{count_of(short, 'partition')} {'lacks' if short == 1 else 'lack'}"
         return 0, f"what {lacking} finds no place, and the others need no copy: nothing has to be copied"
     if not copies:
         return 0, "every wanted replica is on a target broker already: nothing has to be copied"
@@ -112,10 +112,10 @@ def movement_bound(problem: PlacementProblem, unplaced: Sequence[int]) -> tuple[
     if lost:
         named = ", ".join(map(str, sorted(leaving)[:8])) + (", ..." if len(leaving) > 8 else "")
         closed = "" if problem.rule.tags is None else ", or that tag constraints exclude"
-        parts.append(f"{counted(lost, 'replica')} must leave brokers that are not usable targets{closed} ({named})")
+        parts.append(f"{count_of(lost, 'replica')} must leave brokers that are not usable targets{closed} ({named})")
     if copies > lost:
         added = copies - lost
-        parts.append(f"{counted(added, 'replica')} {'is' if added == 1 else 'are'} added by the replication factor")
+        parts.append(f"{count_of(added, 'replica')} {'is' if added == 1 else 'are'} added by the replication factor")
     each = "it once" if copies == 1 else "each of them once"
     argument = f"{' and '.join(parts)}; any plan has to copy {each}"
     if short:
@@ -204,7 +204,7 @@ def apply_affinities(
     affinities: Sequence[Affinity],
     targets: frozenset[int],
     racks: Mapping[int, str | None],
-    rule: GroupRule,
+    rule: SpreadRule,
 ) -> tuple[tuple[PlannedPartition, ...], tuple[str, ...]]:
     """Write the substitutes into the replica lists; returns partitions and a line for each refusal.
 

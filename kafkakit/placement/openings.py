@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kafkakit.core.model import ClusterSnapshot
-from kafkakit.core.text import some
+from kafkakit.core.text import few_of
 from kafkakit.placement.broker_disks import takes_copies
 from kafkakit.placement.group_rooms import Flow, Grouping, PartitionGroup, Room, TagSteps, deal_beside, deal_units
 from kafkakit.placement.group_rule import Group, TagRules
@@ -44,7 +44,7 @@ Openings = Mapping[int, tuple[tuple[int, ...], int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Wired:
+class GroupArcs:
     """The arcs into the brokers of one group of the rule."""
 
     arcs: slice
@@ -57,7 +57,7 @@ class WiredRooms:
     """The block that has the arcs of all rooms, and which of them lead to brokers, by room."""
 
     block: int
-    rooms: list[list[Wired]]
+    rooms: list[list[GroupArcs]]
 
     def flows(self, network: FlowNetwork) -> list[list[Flow]]:
         """The units that each broker gets, by room, after a solve."""
@@ -77,7 +77,7 @@ _SEPARATE_PAIRS = 50_000
 """Up to so many pairs of a room and a broker, partitions that keep different brokers have rooms of their own."""
 
 
-def alike(
+def group_partitions(
     openings: Openings, grouping: Grouping, *, repairs: bool = True, separate_pairs: int = _SEPARATE_PAIRS
 ) -> list[PartitionGroup]:
     """Partitions by room, see `Grouping.room_beside`; joined where that would be many rooms. O(openings)."""
@@ -146,7 +146,7 @@ def group_openings(openings: Openings, grouping: Grouping) -> tuple[list[Partiti
     """Partitions by room; those that find too few places are left out and returned with how many copies found one."""
     fitting: list[PartitionGroup] = []
     unfit: dict[int, int] = {}
-    for found in alike(openings, grouping):
+    for found in group_partitions(openings, grouping):
         kept, wanted = openings[found.members[0]]
         if found.room.units == wanted - len(kept):
             fitting.append(found)
@@ -342,7 +342,7 @@ def wire_rooms(
     """
     import numpy as np
 
-    arcs, wired = _ArcRows(), list[list[Wired]]()
+    arcs, wired = _ArcRows(), list[list[GroupArcs]]()
     for room, members, held in rooms:
         source = network.nodes(2)
         network.supply(source, members * (room.units - sum(offer.must for offer in room.offers.values())))
@@ -360,7 +360,7 @@ def wire_rooms(
             if held:
                 room_for = [members - held.get(b, 0) for b in offer.brokers]
             arcs.add(node, [first + place[b] for b in offer.brokers], room_for)
-            wired[-1].append(Wired(slice(start, len(arcs.tails)), group, offer.brokers))
+            wired[-1].append(GroupArcs(slice(start, len(arcs.tails)), group, offer.brokers))
     tails, heads, most = (np.array(column, dtype=np.int64) for column in (arcs.tails, arcs.heads, arcs.capacities))
     return WiredRooms(network.arcs(tails, heads, most, 0) if rooms else -1, wired)
 
@@ -408,7 +408,9 @@ class BrokerPool:
     def closed_notes(self, named: Iterable[int]) -> tuple[str, ...]:
         """A note on the named brokers whose every log dir is cordoned or broken."""
         closed = sorted(self.closed.intersection(named))
-        return (f"brokers {some(closed)} take no new copies: all their log dirs are cordoned or broken",) * bool(closed)
+        return (f"brokers {few_of(closed)} take no new copies: all their log dirs are cordoned or broken",) * bool(
+            closed
+        )
 
     def named(self, broker: int) -> bool:
         """True when the cluster knows the broker, alive or not."""

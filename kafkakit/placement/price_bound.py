@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkakit.core.plan import BrokerLimit, GroupLimit, Proof
-from kafkakit.placement.group_rule import GroupRule
+from kafkakit.placement.group_rule import SpreadRule
 
 if TYPE_CHECKING:
     from kafkakit.core.columns import Bools, Ints
@@ -43,7 +43,7 @@ class LegalSets:
     wanted: "Ints"
     load: "Ints"
     copy_cost: "Ints"
-    rule: GroupRule
+    rule: SpreadRule
     pinned: "Bools | None" = None
     exempt: "Bools | None" = None
     locality_scoped: bool = False
@@ -150,9 +150,9 @@ def cheapest_sets(sets: LegalSets, prices: "Ints", price_unit: int, apiece: "Int
     held = np.diff(sets.offsets)
     local = sets.locality_scoped & (held == sets.wanted)
     for able, among in sets.of_kinds():
-        generic = _Generic(able, prices, apiece)
+        generic = _GenericReceivers(able, prices, apiece)
         for rows, width in _chunks(np.nonzero(free & ~local & among)[0], able, generic):
-            paid[rows] = _greedy(able, prices, price_unit, generic, rows, width)
+            paid[rows] = _pay_greedily(able, prices, price_unit, generic, rows, width)
         for rows, width in _chunks(np.nonzero(free & local & among)[0], able, generic):
             paid[rows] = _by_rack(able, prices, price_unit, generic, rows, width)
     return paid
@@ -168,7 +168,7 @@ def _refuse_overflow(sets: LegalSets, prices: "Ints", price_unit: int, apiece: "
         raise OverflowError("prices times loads pass 64 bits")
 
 
-class _Generic:
+class _GenericReceivers:
     """The receivers that a new copy may be worth putting on, whichever partition: cheapest of each rack, cheapest."""
 
     def __init__(self, sets: LegalSets, prices: "Ints", apiece: "Ints | None") -> None:
@@ -199,7 +199,7 @@ def _repeats(sets: LegalSets) -> bool:
     return sets.exempt is not None and bool(sets.exempt.any())
 
 
-def _chunks(rows: "Ints", sets: LegalSets, generic: _Generic) -> "Iterator[tuple[Ints, int]]":
+def _chunks(rows: "Ints", sets: LegalSets, generic: _GenericReceivers) -> "Iterator[tuple[Ints, int]]":
     import numpy as np
 
     if not len(rows):
@@ -210,7 +210,7 @@ def _chunks(rows: "Ints", sets: LegalSets, generic: _Generic) -> "Iterator[tuple
         yield rows[start : start + step], width
 
 
-def _held(sets: LegalSets, rows: "Ints", width: int) -> "Ints":
+def _holders_of_rows(sets: LegalSets, rows: "Ints", width: int) -> "Ints":
     """Holders of each row, padded with -1."""
     import numpy as np
 
@@ -223,10 +223,12 @@ def _held(sets: LegalSets, rows: "Ints", width: int) -> "Ints":
     return np.where(inside, sets.holders[np.minimum(at, len(sets.holders) - 1)], -1)
 
 
-def _greedy(sets: LegalSets, prices: "Ints", unit: int, generic: _Generic, rows: "Ints", width: int) -> "Ints":
+def _pay_greedily(
+    sets: LegalSets, prices: "Ints", unit: int, generic: _GenericReceivers, rows: "Ints", width: int
+) -> "Ints":
     import numpy as np
 
-    held = _held(sets, rows, width)
+    held = _holders_of_rows(sets, rows, width)
     wanted, load, new = sets.wanted[rows], sets.load[rows], sets.copy_cost[rows] * unit
     known = held >= 0
     bound = known & sets.keeps[held] & ~sets.gives[held]
@@ -267,11 +269,13 @@ def _greedy(sets: LegalSets, prices: "Ints", unit: int, generic: _Generic, rows:
     return paid
 
 
-def _by_rack(sets: LegalSets, prices: "Ints", unit: int, generic: _Generic, rows: "Ints", width: int) -> "Ints":
+def _by_rack(
+    sets: LegalSets, prices: "Ints", unit: int, generic: _GenericReceivers, rows: "Ints", width: int
+) -> "Ints":
     """Each replica pays the cheapest broker of its own rack; two of a rack may pay for the same (a relaxation)."""
     import numpy as np
 
-    held = _held(sets, rows, width)
+    held = _holders_of_rows(sets, rows, width)
     known = held >= 0
     load, new = sets.load[rows][:, None], (sets.copy_cost[rows] * unit)[:, None]
     stay = np.where(known & (sets.keeps[held] | sets.receives[held]), load * prices[held], _NEVER)

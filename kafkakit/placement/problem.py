@@ -11,9 +11,9 @@ from enum import StrEnum
 
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan import Proof
-from kafkakit.core.text import some
+from kafkakit.core.text import few_of
 from kafkakit.placement.group_rooms import Grouping
-from kafkakit.placement.group_rule import GroupRule
+from kafkakit.placement.group_rule import SpreadRule
 
 
 class Minimize(StrEnum):
@@ -42,7 +42,7 @@ def words_of_closed(closed: Mapping[int, str]) -> str:
     why: dict[str, list[int]] = {}
     for broker, reason in sorted(closed.items()):
         why.setdefault(reason, []).append(broker)
-    parts = [f"{'broker' if len(ids) == 1 else 'brokers'} {some(ids)} ({reason})" for reason, ids in why.items()]
+    parts = [f"{'broker' if len(ids) == 1 else 'brokers'} {few_of(ids)} ({reason})" for reason, ids in why.items()]
     return f"; no copies may go to {', '.join(parts)}" if parts else ""
 
 
@@ -57,7 +57,7 @@ class PlacementProblem:
     partitions: tuple[PlannedPartition, ...]
     targets: tuple[int, ...]
     racks: Mapping[int, str | None]
-    rule: GroupRule
+    rule: SpreadRule
     minimize: Minimize = Minimize.MOVES
     standing: Mapping[int, int] = field(default_factory=dict)
     closed: Mapping[int, str] = field(default_factory=dict)
@@ -272,7 +272,7 @@ def rackless_note(receivers: Collection[int], racks: Mapping[int, str | None]) -
         return ()
     one = len(bare) == 1
     return (
-        f"{'broker' if one else 'brokers'} {some(bare)} {'has' if one else 'have'} no rack, others have one: "
+        f"{'broker' if one else 'brokers'} {few_of(bare)} {'has' if one else 'have'} no rack, others have one: "
         "copies there may share a rack with any other; set broker.rack",
     )
 

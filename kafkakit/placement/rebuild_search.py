@@ -23,14 +23,14 @@ from kafkakit.placement.by_size.slots import Entry, Pools, Receivers, SearchStat
 from kafkakit.placement.by_size.tightening import CLOSE, relaxed_deviations, tighten
 from kafkakit.placement.rebuild_task import (
     Arrays,
+    RebuildTask,
     Row,
-    Task,
     arrays_of,
-    placeable,
+    placeable_copies,
     without_hopeless,
     without_repeats,
 )
-from kafkakit.placement.watch import Watch
+from kafkakit.placement.watch import SearchWatch
 
 if TYPE_CHECKING:
     from kafkakit.core.columns import Bools
@@ -72,14 +72,14 @@ def _make_way(state: SearchState, slot: int) -> bool:
         lack = state.load[dest] + size - state.ceiling[dest]
         for other in sorted(state.arrived[dest], key=lambda s: (state.size(s), s)):
             if state.size(other) >= lack:
-                for to in _roomy(state, other, takes):
+                for to in _roomiest_brokers(state, other, takes):
                     state.move(other, to)
                     state.move(slot, dest)
                     return True
     return False
 
 
-def _roomy(state: SearchState, slot: int, takes: Sequence[bool]) -> Iterator[int]:
+def _roomiest_brokers(state: SearchState, slot: int, takes: Sequence[bool]) -> Iterator[int]:
     """The first of the roomiest brokers that may take the slot."""
     size, here = state.size(slot), state.broker(slot)
     able = [b for b, may in enumerate(takes) if may and b != here and state.can_take(b, size)]
@@ -97,7 +97,7 @@ _ROUNDS = 4  # how often limits are drawn in where new copies are counted larger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class RebuildResult:
     """Replica lists (shorter where a copy found no broker), their range of free bytes, and the arrays behind, if any.
 
     `cost` are the bytes copied, `squares` the sum of squares of free bytes, which tells apart equal ranges.
@@ -118,17 +118,17 @@ class Found:
         return self.unplaced, self.range, self.cost, self.squares
 
 
-def search(task: Task, watch: Watch) -> Found:
+def search(task: RebuildTask, watch: SearchWatch) -> RebuildResult:
     """The best placement found. Cost: a few plans of `attempt`, 2 s each for 600,000 replicas."""
     if not task.receivers or not (task.forced or task.openings):
         return _as_it_stands(task)
-    rows = without_hopeless(without_repeats(task), placeable(task))
+    rows = without_hopeless(without_repeats(task), placeable_copies(task))
     taken: dict[int, int] = {}
-    best: Found | None = None
+    best: RebuildResult | None = None
     for _ in range(_ROUNDS):
         arrays = arrays_of(task, rows, taken)
         found = _search(task, arrays, watch)
-        over = {} if arrays.exact else _overfull(task, found.lists)
+        over = {} if arrays.exact else _overfull_brokers(task, found.lists)
         if not over:
             best = found if best is None or found.rank < best.rank else best
             break
@@ -140,12 +140,12 @@ def search(task: Task, watch: Watch) -> Found:
     return best
 
 
-def _as_it_stands(task: Task) -> Found:
+def _as_it_stands(task: RebuildTask) -> RebuildResult:
     """Nothing can be placed, or nothing has to be."""
     lists = tuple(tuple(b for b in row if b >= 0) for row in task.rows)
     trimmed = any(len(p.current) > p.wanted for p in task.problem.partitions)
     spread = task.range_after(lists)
-    return Found(
+    return RebuildResult(
         lists=lists,
         unplaced=task.openings,
         range=spread,
@@ -156,7 +156,7 @@ def _as_it_stands(task: Task) -> Found:
     )
 
 
-def _overfull(task: Task, lists: Sequence[Row]) -> dict[int, int]:
+def _overfull_brokers(task: RebuildTask, lists: Sequence[Row]) -> dict[int, int]:
     """By how much brokers that get copies end above what they can take."""
     after = task.free_after(lists)
     got = {b for kept, new in zip(task.kept, lists, strict=True) if kept != new for b in new if b not in kept}
@@ -164,19 +164,19 @@ def _overfull(task: Task, lists: Sequence[Row]) -> dict[int, int]:
     return {b: load for b, load in sorted(short.items()) if load > 0}
 
 
-def _search(task: Task, arrays: Arrays, watch: Watch) -> Found:
+def _search(task: RebuildTask, arrays: Arrays, watch: SearchWatch) -> RebuildResult:
     problem = arrays.problem
     watch.phase("how even free bytes can be")
     widest = int(arrays.table.fixed.sum() + arrays.table.slot_size.sum())
     if not problem.window(widest).possible:
-        return min((_packed(task, arrays, reverse) for reverse in (False, True)), key=lambda found: found.rank)
+        return min((_pack_copies(task, arrays, reverse) for reverse in (False, True)), key=lambda found: found.rank)
     low, least = relaxed_deviations(problem, widest, None, everywhere=True)
     bound = least if arrays.exact and arrays.whole else None
     # Narrowing continues inside a window, so that in many partitions one of a thousandth of the free bytes is enough.
     free = task.free.values()
     fine = sum(free) // max(1, len(free)) // 1000 if len(task.rows) * len(free) > _MANY else 0
     aim = max(low, fine)
-    best: Found | None = None
+    best: RebuildResult | None = None
     improves = True
 
     def trial(width: int) -> tuple[bool, int]:
@@ -199,7 +199,7 @@ def _search(task: Task, arrays: Arrays, watch: Watch) -> Found:
     return best
 
 
-def _attempt(task: Task, arrays: Arrays, width: int, bound: int | None) -> Found:
+def _attempt(task: RebuildTask, arrays: Arrays, width: int, bound: int | None) -> RebuildResult:
     """A plan for this window, made whole within the hard limits."""
     table, limits = arrays.table, arrays.limits
     tried = attempt(table, arrays.problem.demand, arrays.problem.window(width))
@@ -209,19 +209,19 @@ def _attempt(task: Task, arrays: Arrays, width: int, bound: int | None) -> Found
         state.move(slot, dest)
     finish(state, open_slots(state, arrays.placeholders))
     RangeNarrowing(Pools(state), arrays.limits.even.tolist(), width // _LEVEL).run()
-    return _found(task, arrays, state, bound)
+    return _result_of(task, arrays, state, bound)
 
 
-def _packed(task: Task, arrays: Arrays, largest_first: bool) -> Found:
+def _pack_copies(task: RebuildTask, arrays: Arrays, largest_first: bool) -> RebuildResult:
     """Space is short: as many copies as fit, moving nothing else."""
     limits = arrays.limits
     state = SearchState(arrays.table, limits.floor.tolist(), limits.ceiling.tolist())
     slots = open_slots(state, arrays.placeholders)
     finish(state, slots[::-1] if largest_first else slots)
-    return _found(task, arrays, state, None)
+    return _result_of(task, arrays, state, None)
 
 
-def _found(task: Task, arrays: Arrays, state: SearchState, bound: int | None) -> Found:
+def _result_of(task: RebuildTask, arrays: Arrays, state: SearchState, bound: int | None) -> RebuildResult:
     lists = tuple(tuple(b for b in row if b >= 0) for row in lists_of(arrays.table, positions(state)))
     cost = sum(
         size * sum(1 for b in new if b not in kept)
@@ -229,7 +229,7 @@ def _found(task: Task, arrays: Arrays, state: SearchState, bound: int | None) ->
         if kept != new
     )
     free = task.free_after(lists).values()
-    return Found(
+    return RebuildResult(
         lists=lists,
         unplaced=sum(map(len, task.rows)) - sum(map(len, lists)),
         range=max(free) - min(free) if free else 0,
@@ -294,7 +294,7 @@ class RangeNarrowing:
         if not self._takes[empty]:
             return None
         for away, other in [(0, -1), *theirs] if self._takes[full] else [(0, -1)]:
-            for size, slot in _around(mine, away + gap // 2):
+            for size, slot in _entries_around(mine, away + gap // 2):
                 gain = size - away
                 off = abs(gap - 2 * gain)
                 if not 0 < gain < gap or (best is not None and off >= best[0]):
@@ -303,7 +303,7 @@ class RangeNarrowing:
                     best = off, ((slot, empty),) if other < 0 else ((slot, empty), (other, full))
                     break
         if best is None or best[0] > gap // _COARSE:
-            for size, slot in _around(self._pools.unmoved_slots(full), gap // 2, _NEAR_HOME):
+            for size, slot in _entries_around(self._pools.unmoved_slots(full), gap // 2, _NEAR_HOME):
                 off = abs(gap - 2 * size)
                 if off >= gap or (best is not None and off >= best[0]):
                     break
@@ -319,7 +319,7 @@ class RangeNarrowing:
         return other < 0 or (full != state.home(other) and state.fits(other, full))
 
 
-def _around(entries: Sequence[Entry], size: int, near: int = _NEAR) -> Iterator[Entry]:
+def _entries_around(entries: Sequence[Entry], size: int, near: int = _NEAR) -> Iterator[Entry]:
     """The entries nearest to a size, from the middle out."""
     at = bisect_left(entries, (size, -1))
     for k in range(near):
@@ -336,7 +336,7 @@ _WORK = (1.0, 1.0, 0.5, 0.1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class ChosenSets:
     """The brokers of each partition (unordered), and whether each goal in turn is proven."""
 
     sets: tuple[frozenset[int], ...]
@@ -345,12 +345,12 @@ class Chosen:
     least_bytes: bool
 
 
-def is_small(task: Task) -> bool:
+def is_small(task: RebuildTask) -> bool:
     """True when the integer program is small enough to be solved to the end."""
     return len(task.kept) * len(task.problem.targets) <= LARGEST
 
 
-def choose_small(task: Task, start: Sequence[Row], range_bound: int, watch: Watch) -> Chosen:
+def choose_small(task: RebuildTask, start: Sequence[Row], range_bound: int, watch: SearchWatch) -> ChosenSets:
     """The best sets of brokers found; `start` is a legal placement to begin with, `range_bound` is proven."""
     arrays = arrays_of(task, task.rows, {})
     table = replace(arrays.table, most_broken=0) if task.forced else arrays.table
@@ -364,7 +364,7 @@ def choose_small(task: Task, start: Sequence[Row], range_bound: int, watch: Watc
     def brokers() -> tuple[frozenset[int], ...]:
         return tuple(frozenset(table.brokers[i] for i in chosen) for chosen in model.best)
 
-    weight, able = len(start) + 1, placeable(task)
+    weight, able = len(start) + 1, placeable_copies(task)
     most = weight * sum(able) + sum(1 for n in able if n)
     placed = weight * sum(map(len, start)) + sum(1 for row in start if row)
     placed_all, _ = model.minimize(-model.placed(), known=-placed, least=-most, work=_WORK[0])
@@ -377,7 +377,7 @@ def choose_small(task: Task, start: Sequence[Row], range_bound: int, watch: Watc
     mean = sum(loads[b] for b in even) // max(1, len(even))
     away = sum(abs(loads[b] - mean) for b in even)
     model.minimize(model.distance(even, mean), known=away, work=_WORK[3])
-    return Chosen(
+    return ChosenSets(
         sets=brokers(),
         most_placed=placed_all,
         least_range=placed_all and narrowest,

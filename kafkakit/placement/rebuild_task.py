@@ -15,11 +15,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from kafkakit.core.placement_statistics import BrokerStorage
-from kafkakit.core.quantities import counted, format_bytes
+from kafkakit.core.quantities import count_of, format_bytes
 from kafkakit.placement.by_size.layout import Disks, lay_out
-from kafkakit.placement.by_size.lp_relaxation import BalanceProblem, Limits, RangeGoal
+from kafkakit.placement.by_size.lp_relaxation import BalanceProblem, LoadLimits, RangeGoal
 from kafkakit.placement.by_size.slots import SlotTable
-from kafkakit.placement.openings import alike
+from kafkakit.placement.openings import group_partitions
 from kafkakit.placement.problem import PlacementProblem, PlannedPartition
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ Row = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class RebuildTask:
     """Partitions by index; brokers by id.
 
     `kept[i]` are the replicas that may stay, in list order: on targets, or, unless forced, on others too.
@@ -122,7 +122,7 @@ class Task:
         return max(free) - min(free) if free else 0
 
 
-def make_task(problem: PlacementProblem, disks: Disks, *, factor: Fraction, forced: bool) -> Task:
+def make_task(problem: PlacementProblem, disks: Disks, *, factor: Fraction, forced: bool) -> RebuildTask:
     """Sort replicas into those that stay and those that need a broker. Every size must be known. O(replicas)."""
     size = tuple(p.size_bytes or 0 for p in problem.partitions)
     reserve = size if factor == 1 else tuple(math.ceil(s * factor) for s in size)
@@ -135,7 +135,7 @@ def make_task(problem: PlacementProblem, disks: Disks, *, factor: Fraction, forc
         stay if len(stay) == p.wanted else with_openings(p.current, stay, p.wanted)
         for p, stay in zip(problem.partitions, kept, strict=True)
     )
-    return Task(
+    return RebuildTask(
         problem=problem,
         kept=tuple(kept),
         rows=rows,
@@ -162,7 +162,7 @@ def with_openings(current: Row, stay: Row, wanted: int) -> Row:
     return tuple(row)
 
 
-def filled(row: Row, chosen: Sequence[int], racks: Mapping[int, str | None]) -> Row:
+def fill_row(row: Row, chosen: Sequence[int], racks: Mapping[int, str | None]) -> Row:
     """The row with the chosen brokers in it: those that stay in their places, new ones where others leave.
 
     A new broker takes the place of one in its own rack first. Openings that are not filled close up.
@@ -179,7 +179,7 @@ def filled(row: Row, chosen: Sequence[int], racks: Mapping[int, str | None]) -> 
     return tuple(b for b in places if b is not None)
 
 
-def placeable(task: Task) -> tuple[int, ...]:
+def placeable_copies(task: RebuildTask) -> tuple[int, ...]:
     """How many copies of each partition racks and constraints let have a broker, were every disk empty.
 
     O(partitions); of copies that stay beside openings only those places are counted that are left beside them.
@@ -189,7 +189,7 @@ def placeable(task: Task) -> tuple[int, ...]:
     found = [len(row) for row in task.rows]
     due = (i for i, row in enumerate(task.rows) if task.forced or any(b < 0 for b in row))
     sets = {i: (() if task.forced else task.kept[i], len(task.rows[i])) for i in due}
-    for group in alike(sets, grouping, repairs=False):
+    for group in group_partitions(sets, grouping, repairs=False):
         for i in group.members:
             found[i] = min(found[i], len(sets[i][0]) + group.room.units)
     return tuple(found)
@@ -198,12 +198,14 @@ def placeable(task: Task) -> tuple[int, ...]:
 def without_hopeless(rows: Sequence[Row], most: Sequence[int]) -> tuple[Row, ...]:
     """The rows without the openings that no plan can fill, so that the others can be placed as if these were not."""
     return tuple(
-        row if len(row) <= n else (*(b for b in row if b >= 0), *[b for b in row if b < 0][: max(0, n - _real(row))])
+        row
+        if len(row) <= n
+        else (*(b for b in row if b >= 0), *[b for b in row if b < 0][: max(0, n - _count_real(row))])
         for row, n in zip(rows, most, strict=True)
     )
 
 
-def _real(row: Row) -> int:
+def _count_real(row: Row) -> int:
     return sum(1 for b in row if b >= 0)
 
 
@@ -227,12 +229,12 @@ class Arrays:
         return self.problem.table
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> LoadLimits:
         """The hard limits on loads."""
         return self.problem.balance.limits
 
 
-def arrays_of(task: Task, rows: Sequence[Row], taken: Mapping[int, int]) -> Arrays:
+def arrays_of(task: RebuildTask, rows: Sequence[Row], taken: Mapping[int, int]) -> Arrays:
     """Make the arrays of the task with these lists; `taken` are bytes that brokers must leave free besides.
 
     Where kept copies cannot move, every slot that moves is a new copy and weighs its reserve; else all weigh what
@@ -271,7 +273,7 @@ def arrays_of(task: Task, rows: Sequence[Row], taken: Mapping[int, int]) -> Arra
     loads = table.loads(table.home)
     is_placeholder = np.array([b < 0 for b in table.brokers], dtype=bool)
     spare = [task.room.get(b, 0) + free.get(b, 0) - task.free.get(b, 0) - taken.get(b, 0) for b in table.brokers]
-    limits = Limits(
+    limits = LoadLimits(
         floor=np.zeros(len(loads), dtype=np.int64),
         ceiling=np.where(is_placeholder, 0, loads + np.array(spare, dtype=np.int64)),
         even=np.array([b in task.free for b in table.brokers], dtype=bool),
@@ -286,7 +288,7 @@ def arrays_of(task: Task, rows: Sequence[Row], taken: Mapping[int, int]) -> Arra
     )
 
 
-def without_repeats(task: Task) -> tuple[Row, ...]:
+def without_repeats(task: RebuildTask) -> tuple[Row, ...]:
     """The rows of a forced task, with openings in place of kept copies that repeat a rack against the rule.
 
     The copy on the broker with the least free bytes goes; the first of the list stays.
@@ -295,12 +297,12 @@ def without_repeats(task: Task) -> tuple[Row, ...]:
         return task.rows
     problem = task.problem
     return tuple(
-        _spread(task, row) if len(row) > 1 and problem.rule.violates(map(problem.rack_of, row)) else row
+        _spread_leaders(task, row) if len(row) > 1 and problem.rule.violates(map(problem.rack_of, row)) else row
         for row in task.rows
     )
 
 
-def _spread(task: Task, row: Row) -> Row:
+def _spread_leaders(task: RebuildTask, row: Row) -> Row:
     problem = task.problem
     while problem.rule.violates(map(problem.rack_of, row)):
         racks = [problem.rack_of(b) for b in row]
@@ -315,7 +317,7 @@ _NAMED = 5
 
 
 def explain_shortage(
-    task: Task, lists: Sequence[Row], missing: Collection[int], factor: Fraction, *, proven: bool
+    task: RebuildTask, lists: Sequence[Row], missing: Collection[int], factor: Fraction, *, proven: bool
 ) -> tuple[str, ...]:
     """One reason a topic, its worst partition first; `missing` are the partitions whose room is too small.
 
@@ -328,9 +330,9 @@ def explain_shortage(
     lines = []
     for topic, found in sorted(by_topic.items()):
         worst = max(found, key=lambda i: (task.reserve[i], -i))
-        more = f" (and {counted(len(found) - 1, 'more partition')} of it)" if len(found) > 1 else ""
+        more = f" (and {count_of(len(found) - 1, 'more partition')} of it)" if len(found) > 1 else ""
         number = task.problem.partitions[worst].key.partition
-        lines.append(f"topic {topic} p{number}{more} {_why(task, worst, lists[worst], room)}")
+        lines.append(f"topic {topic} p{number}{more} {_explain_shortage(task, worst, lists[worst], room)}")
     short = sum(task.reserve[i] * (len(task.rows[i]) - len(lists[i])) for i in missing)
     tail = "no placement fits more copies" if proven else "it is not proven that nothing more fits"
     factored = f" (sizes x {float(factor):g})" if factor != 1 else ""
@@ -338,13 +340,13 @@ def explain_shortage(
     return tuple(lines)
 
 
-def _room_after(task: Task, lists: Sequence[Row]) -> Mapping[int, int]:
+def _room_after(task: RebuildTask, lists: Sequence[Row]) -> Mapping[int, int]:
     """How many bytes each receiver can still take, at most."""
     after = task.free_after(lists)
     return {b: max(0, task.room[b] - task.free[b] + after[b]) for b in sorted(task.receivers)}
 
 
-def _why(task: Task, i: int, row: Row, room: Mapping[int, int]) -> str:
+def _explain_shortage(task: RebuildTask, i: int, row: Row, room: Mapping[int, int]) -> str:
     need = task.reserve[i]
     partition: PlannedPartition = task.problem.partitions[i]
     if words := task.problem.rule.closed.explain(partition.key, need, task.receivers - {*task.kept[i]}):
@@ -355,7 +357,7 @@ def _why(task: Task, i: int, row: Row, room: Mapping[int, int]) -> str:
         return f"needs {format_bytes(need)} on another broker, and no listed broker takes copies{shut}"
     tags, topic = task.problem.rule.tags, partition.key.topic
     able = others if tags is None else {b: left for b, left in others.items() if tags.may_hold(topic, b)}
-    name = f"needs {format_bytes(need)} a copy on {counted(partition.wanted, 'broker')}"
+    name = f"needs {format_bytes(need)} a copy on {count_of(partition.wanted, 'broker')}"
     if tags is not None and len(able) < len(others):
         name = f"{name} that constraints leave to it ({tags.words(topic, sorted(others), partition.wanted)})"
     if not able:
@@ -367,10 +369,10 @@ def _why(task: Task, i: int, row: Row, room: Mapping[int, int]) -> str:
             f"{format_bytes(need - able[best])} short; free space there or add a broker{shut}"
         )
     enough = [b for b, left in able.items() if left >= need and b not in row]
-    return f"{name}; {_beside(task.problem, partition, row, enough)}{shut}"
+    return f"{name}; {_explain_obstacle(task.problem, partition, row, enough)}{shut}"
 
 
-def _beside(problem: PlacementProblem, partition: PlannedPartition, row: Row, enough: Sequence[int]) -> str:
+def _explain_obstacle(problem: PlacementProblem, partition: PlannedPartition, row: Row, enough: Sequence[int]) -> str:
     """What keeps a copy off the brokers that have space for it, beside those of the list."""
     shown = ", ".join(map(str, enough[:_NAMED])) + (", ..." if len(enough) > _NAMED else "")
     tags, held = problem.rule.tags, [problem.rack_of(b) for b in row]

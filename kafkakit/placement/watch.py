@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 STOPPED_BEFORE = "interrupted before a plan was found; nothing was written"
 
 
-class Watch(Protocol):
+class SearchWatch(Protocol):
     """What is informed of how the search goes, and may end it early."""
 
     def phase(self, text: str) -> None:
@@ -42,7 +42,7 @@ class Watch(Protocol):
         ...
 
 
-class Unwatched:
+class SilentWatch:
     """A watch that shows nothing and stops nothing."""
 
     def phase(self, text: str) -> None:
@@ -66,7 +66,7 @@ class Unwatched:
         """Forget it."""
 
 
-UNWATCHED = Unwatched()
+UNWATCHED = SilentWatch()
 
 COMMAND_WORK = 1.5
 """What the searches of one command may do, in CP-SAT's deterministic time: two to three seconds of a processor."""
@@ -76,7 +76,7 @@ _LEAST = 0.01  # less is not worth a solver's call
 class PassingWatch:
     """A watch that passes everything on, for those that do one thing beside."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: SearchWatch) -> None:
         self._watch = watch
 
     def phase(self, text: str) -> None:
@@ -101,7 +101,7 @@ class PassingWatch:
 class BudgetedWatch(PassingWatch):
     """A watch with a budget of work."""
 
-    def __init__(self, watch: Watch, work: float = COMMAND_WORK) -> None:
+    def __init__(self, watch: SearchWatch, work: float = COMMAND_WORK) -> None:
         super().__init__(watch)
         self.left = work
 
@@ -120,6 +120,6 @@ class BudgetedWatch(PassingWatch):
         return BudgetedWatch(self, max(0.0, self.left) / max(1, of))
 
 
-def budgeted(watch: Watch) -> BudgetedWatch:
+def with_budget(watch: SearchWatch) -> BudgetedWatch:
     """The watch with a command's budget of work; one that has a budget keeps it."""
     return watch if isinstance(watch, BudgetedWatch) else BudgetedWatch(watch)

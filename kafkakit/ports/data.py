@@ -6,7 +6,7 @@ from typing import Protocol
 from kafkakit.core.cluster_facts import (
     AnsweredGroups,
     CommittedOffset,
-    Fetched,
+    FetchedBatches,
     GroupDescription,
     GroupListing,
     ItemError,
@@ -21,7 +21,7 @@ from kafkakit.ports.admin import ClusterAdmin
 Headers = Sequence[tuple[str, bytes | None]]
 
 
-class Producer(Protocol):
+class DurableProducer(Protocol):
     """Writes records that count only when all in-sync replicas have them (acks=all, no duplicates)."""
 
     def send(
@@ -80,7 +80,7 @@ class DataPlane(Protocol):
         """The offsets that each partition holds, first to past the last; unknown partitions are absent."""
         ...
 
-    def producer(self, on_acknowledged: Callable[[Record], None] | None = None) -> Producer:
+    def producer(self, on_acknowledged: Callable[[Record], None] | None = None) -> DurableProducer:
         """A producer; `on_acknowledged` is called from `send` and `flush`, never from another thread."""
         ...
 
@@ -122,13 +122,13 @@ class LogReader(Protocol):
 
     def fetch(
         self, offsets: Mapping[TopicPartition, int], *, max_bytes: int, wait_ms: int, partition_bytes: int | None = None
-    ) -> Mapping[TopicPartition, Fetched]:
+    ) -> Mapping[TopicPartition, FetchedBatches]:
         """Read from these offsets on: one request to each leader, side by side, back at the latest after `wait_ms`.
 
         Comes back earlier when a leader has brought records: other leaders' partitions may then be unanswered
-        (`Fetched.answered`), and a leader that is slow or gone delays no other. `max_bytes` bounds each leader's
+        (`FetchedBatches.answered`), and a leader that is slow or gone delays no other. `max_bytes` bounds each leader's
         answer and `partition_bytes` each partition's, but the first whole batch always comes. OFFSET_OUT_OF_RANGE,
-        a leader that is gone, a topic that was created again (UNKNOWN_TOPIC_ID, once) are in `Fetched.error`.
+        a leader that is gone, a topic that was created again (UNKNOWN_TOPIC_ID, once) are in `FetchedBatches.error`.
         """
         ...
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
-from kafkakit.core.cluster_facts import Sample, StorageReading
+from kafkakit.core.cluster_facts import MetricSample, StorageReading
 from kafkakit.core.lease import Holder, Life
 from kafkakit.core.programs import EngineHost, Launch, SparkTools
 from kafkakit.core.rpc import RpcAnswer, RpcCall, RpcStream
@@ -55,7 +55,7 @@ class SampleQueries(Protocol):
         """The service in words."""
         ...
 
-    def query(self, expression: str, at: datetime) -> tuple[Sample, ...]:
+    def query(self, expression: str, at: datetime) -> tuple[MetricSample, ...]:
         """One sample a series, not later than `at`.
 
         Raises `TryLaterError` when the service does not answer, `OperationFailedError` when it refuses the query or

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from kafkakit.core.fleet_tables import Manifest
-from kafkakit.core.lease import Versioned
+from kafkakit.core.lease import VersionedValue
 
 
 class ControlStore(Protocol):
@@ -15,7 +15,7 @@ class ControlStore(Protocol):
     when the store cannot be reached: a write may then have happened or not (read before repeating it).
     """
 
-    def get(self, path: str) -> Versioned | None:
+    def get(self, path: str) -> VersionedValue | None:
         """Read a path, with everything that was written before the call; None when it holds nothing."""
         ...
 
@@ -35,7 +35,7 @@ class ControlStore(Protocol):
         """The names directly below a path (the root is the empty path) that hold a value or lead to one, sorted."""
         ...
 
-    def values(self, path: str) -> Mapping[str, Versioned]:
+    def values(self, path: str) -> Mapping[str, VersionedValue]:
         """What stands directly below a path, by name, sorted; each read with everything written before the call."""
         ...
 

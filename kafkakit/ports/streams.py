@@ -276,7 +276,7 @@ class AssignedConsumer(Protocol):
 
 
 Answer = tuple[Any, tuple[int, int, int] | NotDelivered]
-"""The token that a record was sent with, and what became of it: the parts of `core.records.Delivered`, or why not."""
+"""The token that a record was sent with, and what became of it: parts of `core.records.DeliveredRecord`, or why not."""
 
 
 class StreamProducer(Protocol):

@@ -24,9 +24,9 @@ from kafkakit.config.security import Secret
 from kafkakit.core.documents import decoded_json
 from kafkakit.core.errors import ConflictError, InputError, KafkakitError, TryLaterError, UsageError
 from kafkakit.core.rpc import HTTP_STATUS, RpcCode, RpcError, is_loopback, read_body
-from kafkakit.core.text import printable
+from kafkakit.core.text import sanitize
 from kafkakit.ports.acting import ProgressBar, pause
-from kafkakit.registry.decide.desired import (
+from kafkakit.registry.decide.desired_tags import (
     BrokerEntries,
     BrokerEntry,
     ChangeOutcome,
@@ -46,14 +46,14 @@ from kafkakit.registry.decide.requests import (
     RPC_BY_NAME,
     AnyRequest,
     BrokerRequest,
+    CallRoute,
     CreateRequest,
-    Rpc,
     TopicRequest,
     TranslateRequest,
     UnmappedRequest,
     given_fields,
 )
-from kafkakit.registry.decide.tags import Kind, Tags, changed_keys, etag_of
+from kafkakit.registry.decide.tags import ObjectKind, Tags, changed_keys, etag_of
 from kafkakit.registry.decide.v2_calls import (
     ChangeTagsReply,
     ChangeTagsRequest,
@@ -75,11 +75,11 @@ MOST_TOKEN_BYTES = 64 << 10
 class RegistryCalls(Protocol):
     """What carries calls out: a server, or this process on the cluster itself."""
 
-    def call(self, rpc: Rpc, request: AnyRequest) -> bytes:
+    def call(self, rpc: CallRoute, request: AnyRequest) -> bytes:
         """The reply as JSON; raises `RpcError` and `TryLaterError`."""
         ...
 
-    def change_tags(self, kind: Kind, name: str, before: Tags, after: Tags) -> None:
+    def change_tags(self, kind: ObjectKind, name: str, before: Tags, after: Tags) -> None:
         """Replace the tags of an object that are still `before`; `ConflictError` where they are not."""
         ...
 
@@ -168,20 +168,20 @@ class RegistryClient:
         """Delete a topic, with its tags."""
         self._call("DeleteTopic", TopicRequest(name=name))
 
-    def tag(self, kind: Kind, name: str, tags: Tags) -> None:
+    def tag(self, kind: ObjectKind, name: str, tags: Tags) -> None:
         """Set tags beside those that are there."""
         given = tuple(f"{key}:{value}" for key, value in tags.items())
-        if kind is Kind.TOPIC:
+        if kind is ObjectKind.TOPIC:
             self._call("TagTopic", TopicRequest(name=name, tag=given))
         else:
             self._call("TagBroker", BrokerRequest(id=int(name), tag=given))
 
-    def change_tags(self, kind: Kind, name: str, before: Tags, after: Tags) -> None:
+    def change_tags(self, kind: ObjectKind, name: str, before: Tags, after: Tags) -> None:
         """Replace tags that are still `before`; `ConflictError` where another process changed them meanwhile."""
         self._calls.change_tags(kind, name, before, after)
 
     def history(
-        self, kind: Kind | None = None, name: str = "", *, since: str = "", most: int = 1000
+        self, kind: ObjectKind | None = None, name: str = "", *, since: str = "", most: int = 1000
     ) -> list[HistoryEntry]:
         """Up to `most` changes of tags, the newest first, of one object where it is named; `since` is RFC 3339.
 
@@ -189,7 +189,7 @@ class RegistryClient:
         """
         found: list[HistoryEntry] = []
         page = HistoryPage(entries=(), next_page_token="")
-        of: Literal["", "topic", "broker"] = "" if kind is None else "topic" if kind is Kind.TOPIC else "broker"
+        of: Literal["", "topic", "broker"] = "" if kind is None else "topic" if kind is ObjectKind.TOPIC else "broker"
         while not found or (page.next_page_token and len(found) < most):
             token, size = page.next_page_token, min(1000, most - len(found))
             request = HistoryRequest(kind=of, name=name, since=since, page_size=size, page_token=token)
@@ -274,7 +274,7 @@ class HttpCalls:
     ) -> None:
         parts = urlsplit(server if "//" in server else f"//{server}", scheme="http")
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
-            raise UsageError(f"{printable(server[:100])} is not a registry URL", hint="http://HOST:PORT")
+            raise UsageError(f"{sanitize(server[:100])} is not a registry URL", hint="http://HOST:PORT")
         if token is not None and parts.scheme == "http" and not is_loopback(parts.hostname):
             raise UsageError(f"the token would go to {parts.hostname} unencrypted", hint="use https://")
         self._name = f"registry {parts.scheme}://{parts.netloc}"
@@ -283,14 +283,14 @@ class HttpCalls:
         try:
             port = parts.port
         except ValueError:
-            raise UsageError(f"{printable(server[:100])} names no port") from None
+            raise UsageError(f"{sanitize(server[:100])} names no port") from None
         if parts.scheme == "https":
             self._connection: HTTPConnection = HTTPSConnection(parts.hostname, port, timeout=timeout_s, context=tls)
         else:
             self._connection = HTTPConnection(parts.hostname, port, timeout=timeout_s)
         self._may_lack_certificate = parts.scheme == "https" and not has_certificate
 
-    def call(self, rpc: Rpc, request: AnyRequest) -> bytes:
+    def call(self, rpc: CallRoute, request: AnyRequest) -> bytes:
         fields, path = given_fields(request), rpc.http_path
         for name in [name for name in request.__dataclass_fields__ if f"{{{name}}}" in path]:
             path = path.replace(f"{{{name}}}", quote(str(fields.pop(name, "")), safe=""))
@@ -299,13 +299,13 @@ class HttpCalls:
         query = urlencode({n: _query_value(v) for n, v in fields.items()}, doseq=True)
         return self._send(rpc.http_method, f"{path}?{query}" if query else path, None, is_read=rpc.is_read)
 
-    def change_tags(self, kind: Kind, name: str, before: Tags, after: Tags) -> None:
+    def change_tags(self, kind: ObjectKind, name: str, before: Tags, after: Tags) -> None:
         """See `RegistryCalls`. On a server without version 2 the tags are read at once before they are changed."""
         put, removed = changed_keys(before, after)
         if not put and not removed:
             return
         change = ObjectChange(
-            kind="topic" if kind is Kind.TOPIC else "broker",
+            kind="topic" if kind is ObjectKind.TOPIC else "broker",
             name=name,
             set=put,
             delete=tuple(sorted(removed)),
@@ -319,7 +319,7 @@ class HttpCalls:
         if result.code == RpcCode.ABORTED:
             raise changed_meanwhile(kind, name)
         if result.code:
-            raise _raised(RpcError(RpcCode(result.code), printable(result.message[:500])), self._name)
+            raise _error_of(RpcError(RpcCode(result.code), sanitize(result.message[:500])), self._name)
 
     def _change_v2(self, request: ChangeTagsRequest) -> ChangeTagsReply | None:
         """The reply; None from a server that has no version 2."""
@@ -332,8 +332,8 @@ class HttpCalls:
             return None
         return decoded_reply(data, ChangeTagsReply)
 
-    def _change_v1(self, kind: Kind, name: str, before: Tags, put: Tags, removed: Collection[str]) -> None:
-        is_topic, noun = kind is Kind.TOPIC, kind.capitalize()
+    def _change_v1(self, kind: ObjectKind, name: str, before: Tags, put: Tags, removed: Collection[str]) -> None:
+        is_topic, noun = kind is ObjectKind.TOPIC, kind.capitalize()
 
         def call(rpc: str, *tag: str) -> bytes:
             made = TopicRequest(name=name, tag=tag) if is_topic else BrokerRequest(id=int(name), tag=tag)
@@ -359,7 +359,7 @@ class HttpCalls:
             reply = self._change_v2(ChangeTagsRequest(changes=changes, dry_run=True)) if self._has_v2 else None
             for result in () if reply is None else reply.results:
                 if result.code not in (0, RpcCode.NOT_FOUND):
-                    raise _raised(RpcError(RpcCode(result.code), printable(result.message[:500])), self._name)
+                    raise _error_of(RpcError(RpcCode(result.code), sanitize(result.message[:500])), self._name)
                 if not result.code:
                     found[int(result.name)] = result.tags
         return found
@@ -386,13 +386,13 @@ class HttpCalls:
             except (OSError, HTTPException) as error:
                 self._connection.close()
                 if isinstance(error, ssl.SSLError):
-                    raise UsageError(f"{self._name}: TLS fails: {printable(str(error))[:200]}") from None
-                problem = printable(str(error) or type(error).__name__)[:200]
+                    raise UsageError(f"{self._name}: TLS fails: {sanitize(str(error))[:200]}") from None
+                problem = sanitize(str(error) or type(error).__name__)[:200]
                 was_closed = isinstance(error, ConnectionError)
                 continue
             if status == 200:
                 return data
-            refused = _raised(_refusal(status, data), self._name)
+            refused = _error_of(_refusal(status, data), self._name)
             if not is_read or isinstance(refused, RpcError):
                 raise refused
             problem, was_closed = refused.message, False
@@ -415,7 +415,7 @@ class HttpCalls:
                 raise
 
 
-def _raised(error: RpcError, server: str) -> KafkakitError:
+def _error_of(error: RpcError, server: str) -> KafkakitError:
     """What is raised for a refusal: one that may pass is not final."""
     is_passing = error.code in _LATER or error.message == _WAITED
     return TryLaterError(f"{server}: {error.message}") if is_passing else error
@@ -432,7 +432,7 @@ def _refusal(status: int, data: bytes) -> RpcError:
         code = RpcCode(found.code)
     except (ValueError, RecursionError):
         found, code = _Refusal(), _CODES.get(status, RpcCode.UNKNOWN)
-    return RpcError(code, printable(found.message[:500]) or f"the registry answers with HTTP {status}")
+    return RpcError(code, sanitize(found.message[:500]) or f"the registry answers with HTTP {status}")
 
 
 def apply_changes(client: RegistryClient, changes: Sequence[TagChange], bar: ProgressBar) -> tuple[ChangeOutcome, ...]:

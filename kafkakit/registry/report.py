@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from msgspec import UNSET, to_builtins
 
 from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterError
-from kafkakit.core.quantities import counted
-from kafkakit.registry.decide.desired import BrokerEntry, ChangeOutcome, DesiredTags, TagChange, TopicEntry
+from kafkakit.core.quantities import count_of
+from kafkakit.registry.decide.desired_tags import BrokerEntry, ChangeOutcome, DesiredTags, TagChange, TopicEntry
 from kafkakit.registry.decide.requests import CreateRequest
-from kafkakit.registry.decide.tags import CleanupPlan, Kind, MigrationPlan, StoreContent, Tags
+from kafkakit.registry.decide.tags import CleanupPlan, MigrationPlan, ObjectKind, StoreContent, Tags
 from kafkakit.registry.decide.v2_calls import HistoryEntry, TranslatedOffset, ValueChange
-from kafkakit.report.report import RawDocument, Remarks, Report, ResultTable, attributes, capped, records
+from kafkakit.report.report import RawDocument, Remarks, Report, ResultTable, attributes, cap_lines, records
 
 SHOWN = 50
 PLANNED, DECLINED = "planned", "declined"
@@ -22,7 +22,7 @@ PLANNED, DECLINED = "planned", "declined"
 
 def diff_lines(changes: Sequence[TagChange]) -> list[str]:
     """What will change, object by object."""
-    lines = capped(changes, lambda c: "\n  ".join((f"{c.kind} {c.name}", *c.lines)), SHOWN)
+    lines = cap_lines(changes, lambda c: "\n  ".join((f"{c.kind} {c.name}", *c.lines)), SHOWN)
     return [*lines, f"{len(changes)} {_objects(changes)} to change"]
 
 
@@ -38,7 +38,7 @@ def changes_report(command: str, outcomes: Sequence[ChangeOutcome], warnings: tu
     lines = diff_lines(changes) if counts[PLANNED] else ["nothing to change"]
     if counts and not counts[PLANNED]:
         done = f"{counts['done']} of {len(outcomes)} {_objects(changes)} changed"
-        lines = [*capped(outcomes, _line, SHOWN), done]
+        lines = [*cap_lines(outcomes, _line, SHOWN), done]
     return Report(
         command=command,
         data={"changes": [_data(outcome) for outcome in outcomes], "counts": dict(counts)},
@@ -59,7 +59,7 @@ def desired_report(command: str, desired: DesiredTags) -> Report:
     """The rules as a file of tags."""
     import yaml
 
-    names = {Kind.TOPIC: "topics", Kind.BROKER: "brokers"}
+    names = {ObjectKind.TOPIC: "topics", ObjectKind.BROKER: "brokers"}
     body = {
         names[kind]: [
             {**({"names": list(r.names)} if r.names else {"where": r.where}), "tags": dict(sorted(r.tags.items()))}
@@ -204,8 +204,8 @@ def created_report(request: CreateRequest, *, is_done: bool, notes: Sequence[str
     """The new topic, or what a dry run would create; `notes` are about its placement."""
     topic = dict(request.topic or {})
     state = "created" if is_done else "planned"
-    parts = counted(topic["partitions"], "partition")
-    words = f"{topic['name']}: {parts}, {counted(topic['replication'], 'replica')} of each"
+    parts = count_of(topic["partitions"], "partition")
+    words = f"{topic['name']}: {parts}, {count_of(topic['replication'], 'replica')} of each"
     return Report(
         command="registry create",
         data={"topic": topic, "state": state, "notes": tuple(notes)},
@@ -227,7 +227,7 @@ def deleted_report(topic: TopicEntry, *, is_done: bool, is_dry: bool) -> Report:
     )
 
 
-def planned_steps(plans: Sequence[CleanupPlan]) -> list[tuple[str, Kind, str]]:
+def planned_steps(plans: Sequence[CleanupPlan]) -> list[tuple[str, ObjectKind, str]]:
     """What a cleanup would do, in its order."""
     return [
         (what, plan.kind, name)
@@ -239,7 +239,7 @@ def planned_steps(plans: Sequence[CleanupPlan]) -> list[tuple[str, Kind, str]]:
 
 def cleanup_report(
     plans: Sequence[CleanupPlan],
-    steps: Sequence[tuple[str, Kind, str]],
+    steps: Sequence[tuple[str, ObjectKind, str]],
     *,
     is_dry: bool,
     command: str = "registry cleanup",

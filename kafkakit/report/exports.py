@@ -42,7 +42,7 @@ def gauge(name: str, about: str, *samples: tuple[Labels, float]) -> MetricFamily
     return MetricFamily(name=name, help=about, samples=samples)
 
 
-def single(name: str, about: str, value: float) -> MetricFamily:
+def single_gauge(name: str, about: str, value: float) -> MetricFamily:
     """A gauge of one value without labels."""
     return MetricFamily(name=name, help=about, samples=(((), float(value)),))
 
@@ -108,10 +108,10 @@ def _samples(family: MetricFamily) -> Iterator[tuple[str, Labels, float]]:
 
 
 def _labels(labels: Labels) -> str:
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels) + "}"
+    return "{" + ",".join(f'{name}="{_escape_value(value)}"' for name, value in labels) + "}"
 
 
-def _escaped(value: str) -> str:
+def _escape_value(value: str) -> str:
     visible = _CONTROL.sub(lambda m: f"\\x{ord(m[0]):02x}", value)
     return visible.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
@@ -154,7 +154,7 @@ class SarifResult:
     place: Place | None = None
 
 
-def grouped(items: Sequence[T], key: Callable[[T], Hashable], most: int) -> list[tuple[T, int]]:
+def group_items(items: Sequence[T], key: Callable[[T], Hashable], most: int) -> list[tuple[T, int]]:
     """Each item with the number 1; where there are more than `most`, the first of each key and how many there are."""
     if len(items) <= most:
         return [(item, 1) for item in items]

@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import count_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -53,7 +53,7 @@ def _environment() -> "Environment":
         **made.filters,
         "cut": lambda value, most: Markup.escape(shortened(visible(value), most)),
         "number": lambda value: f"{value:,.6g}",
-        "counted": counted,
+        "counted": count_of,
         "time": lambda at: f"{at:%Y-%m-%d %H:%M:%S} UTC",
     }
     return made

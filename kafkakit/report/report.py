@@ -13,7 +13,7 @@ from typing import TypeAlias, TypeVar
 
 from kafkakit.core.errors import ExitCode, KafkakitError
 from kafkakit.core.findings import COLUMNS, SHOWN_OF_A_RULE, SHOWN_SUBJECTS, Finding, totals
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import count_of
 from kafkakit.core.text import plain_value, text_table
 
 T = TypeVar("T")
@@ -231,7 +231,7 @@ def lines_from(text: str) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-def capped(items: Sequence[T], line: Callable[[T], str], most: int, rest: str = MORE) -> list[str]:
+def cap_lines(items: Sequence[T], line: Callable[[T], str], most: int, rest: str = MORE) -> list[str]:
     """A line for each item, `most` of them; `rest` is the last line then, with how many more there are in its `{}`."""
     lines = [line(item) for item in items[:most]]
     return [*lines, rest.format(len(items) - most)] if len(items) > most else lines
@@ -254,7 +254,7 @@ def findings_sections(findings: Sequence[Finding]) -> Iterator[Part]:
     yield ResultTable(COLUMNS[:5], rows)
     for rule, number in numbers.items():
         if number > SHOWN_OF_A_RULE:
-            yield f"{rule}: {counted(number - SHOWN_OF_A_RULE, 'more finding')}, see -o json or -o tsv"
+            yield f"{rule}: {count_of(number - SHOWN_OF_A_RULE, 'more finding')}, see -o json or -o tsv"
     yield from ("", "to repair:")
     for rule, own in hints.items():
         yield from (f"{INDENT}{rule}: {hint}" for hint in _merged(list(own))[:SHOWN_SUBJECTS])
@@ -289,7 +289,7 @@ def attributes(value: object, *names: str) -> dict[str, object]:
     return {name: plain_value(getattr(value, name)) for name in " ".join(names).split()}
 
 
-class Deferred(Iterable[object]):
+class DeferredItems(Iterable[object]):
     """Items of a report's data that are made when JSON or YAML is written: most reports are printed as text alone."""
 
     __slots__ = ("_items",)

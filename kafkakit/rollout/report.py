@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from kafkakit.core.cluster_facts import CLUSTER_DEFAULT
 from kafkakit.core.errors import ExitCode, InfeasibleError, OperationFailedError
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import count_of
 from kafkakit.core.text import plain_value, shell_command
-from kafkakit.report.report import Part, Report, ResultTable, Section, attributes, capped
-from kafkakit.rollout.decide.plan import ConfigDifference, ConfigPlan, PlanFinding, row_of, shown
-from kafkakit.rollout.decide.rollout import HealthVerdict, RolloutEnd, RolloutState, Undoing
+from kafkakit.report.report import Part, Report, ResultTable, Section, attributes, cap_lines
+from kafkakit.rollout.decide.plan import ConfigDifference, ConfigPlan, PlanFinding, row_of, show_value
+from kafkakit.rollout.decide.rollout import HealthVerdict, RolloutEnd, RolloutState, UndoPlan
 from kafkakit.rollout.decide.settings import SettingChange
 
 PLAN_COLUMNS = ("where", "key", "before", "after", "in_force", "how")
@@ -39,7 +39,7 @@ def plan_report(plan: ConfigPlan, command: str, *, fail_on_changes: bool = False
 
 def refused_plan(report: Report, plan: ConfigPlan, *, writes: bool) -> Report:
     """The report of a plan that brings findings of level error: it is infeasible, and says what to do about it."""
-    words = f"the change brings {counted(len(plan.errors), 'finding')} of level error"
+    words = f"the change brings {count_of(len(plan.errors), 'finding')} of level error"
     return replace(
         report,
         failure=InfeasibleError(
@@ -54,8 +54,8 @@ def _plan_sections(plan: ConfigPlan, notes: Sequence[str]) -> Iterator[Part]:
         yield f"cluster {plan.cluster_id}: nothing to change"
         yield from notes
         return
-    number = counted(len(plan.all_changes), "setting")
-    yield f"cluster {plan.cluster_id}: {number} to change in {counted(len(plan.steps), 'step')}"
+    number = count_of(len(plan.all_changes), "setting")
+    yield f"cluster {plan.cluster_id}: {number} to change in {count_of(len(plan.steps), 'step')}"
     rows = tuple(_change_row(c, c in plan.restarts) for c in plan.all_changes)
     yield ResultTable(PLAN_COLUMNS, rows, most=SHOWN_ROWS)
     yield Section("steps:", step_lines(plan))
@@ -66,7 +66,8 @@ def _plan_sections(plan: ConfigPlan, notes: Sequence[str]) -> Iterator[Part]:
     yield Section(f"lint findings fixed: {len(plan.findings_gone)}", _finding_lines(plan.findings_gone))
     yield Section(f"lint findings introduced: {len(plan.findings_new)}", _finding_lines(plan.findings_new))
     yield Section(
-        "rollback:", capped(plan.rollback, lambda c: f"{c.where} {c.key}: {shown(c.key, c.after)}", SHOWN_FINDINGS)
+        "rollback:",
+        cap_lines(plan.rollback, lambda c: f"{c.where} {c.key}: {show_value(c.key, c.after)}", SHOWN_FINDINGS),
     )
     yield from ("", f"run {plan.run_id}, hash {plan.hash}", *notes)
 
@@ -76,9 +77,9 @@ def _change_row(change: SettingChange, restart: bool) -> tuple[object, ...]:
     return (
         change.where,
         key,
-        shown(key, change.before),
-        shown(key, change.after),
-        None if change.in_force is None else shown(key, change.in_force),
+        show_value(key, change.before),
+        show_value(key, change.after),
+        None if change.in_force is None else show_value(key, change.in_force),
         "restart" if restart else "without restart",
     )
 
@@ -99,7 +100,7 @@ def _summary(changes: Sequence[SettingChange]) -> str:
 
 
 def _finding_lines(findings: Iterable[PlanFinding]) -> list[str]:
-    return capped(tuple(findings), lambda f: f"{f.severity} {f.rule} {f.where}: {f.message}", SHOWN_FINDINGS)
+    return cap_lines(tuple(findings), lambda f: f"{f.severity} {f.rule} {f.where}: {f.message}", SHOWN_FINDINGS)
 
 
 def diff_report(one: str, other: str, found: Sequence[ConfigDifference], *, exit_code: bool) -> Report:
@@ -123,7 +124,7 @@ def run_report(
     program: str,
     *,
     wanted: RolloutEnd | None,
-    undo: Undoing | None = None,
+    undo: UndoPlan | None = None,
 ) -> Report:
     """How a rollout stands; the failure where it is not `wanted`, which is None for one that was only looked at.
 
@@ -191,7 +192,9 @@ def history_report(
 
 def changes_report(name: str, state: RolloutState) -> Report:
     """What one rollout wrote, in order, and how it ended."""
-    rows = tuple((at, c.where, c.key, shown(c.key, c.before), shown(c.key, c.after)) for at, c in state.writes)
+    rows = tuple(
+        (at, c.where, c.key, show_value(c.key, c.before), show_value(c.key, c.after)) for at, c in state.writes
+    )
     changes = ResultTable(("time", "where", "key", "before", "after"), rows)
     return Report(
         command="config history",
@@ -223,7 +226,7 @@ def watch_report(cluster_id: str, verdicts: Sequence[HealthVerdict]) -> Report:
         command="config watch",
         data={"cluster_id": cluster_id, "windows": plain_value(tuple(verdicts)), "bad": bad},
         sections=(
-            f"cluster {cluster_id}: {counted(len(verdicts), 'window')} watched",
+            f"cluster {cluster_id}: {count_of(len(verdicts), 'window')} watched",
             ResultTable(("window", "verdict", "signal", "seen", "usual", "limit", "bad"), rows),
             Section("worse than usual:", bad),
         ),

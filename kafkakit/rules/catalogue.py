@@ -17,7 +17,7 @@ from kafkakit.rules.families import (
     linter,
     messages,
     placement,
-    refused,
+    refused_settings,
     retention,
     retention_segments,
     security,
@@ -29,7 +29,7 @@ from kafkakit.rules.rule import LintRule
 
 FAMILIES: tuple[ModuleType, ...] = (
     agent, brokers, compaction, connectors, connectors_data, drift, durability, durability_brokers, groups, kraft,
-    linter, messages, placement, refused, retention, retention_segments, security, tiering, validity,
+    linter, messages, placement, refused_settings, retention, retention_segments, security, tiering, validity,
     validity_versions,
 )  # fmt: skip
 

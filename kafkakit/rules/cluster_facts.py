@@ -14,8 +14,8 @@ from itertools import combinations
 from kafkakit.core.model import OFFSETS_TOPIC
 from kafkakit.core.text import shell_command
 from kafkakit.rules.config_defs import minor_key
-from kafkakit.rules.effective import BrokerConfig, Declared, Source, to_int, to_items
-from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic, PartitionFacts, known
+from kafkakit.rules.effective import BrokerConfig, DeclaredValue, ValueSource, to_int, to_items
+from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic, PartitionFacts, require_known
 
 
 def rack_of(broker: LintBroker) -> str:
@@ -47,14 +47,14 @@ def has_partitions(cluster: LintCluster) -> bool:
 def declared_replicas(cluster: LintCluster) -> int:
     """The replicas that all topics have by their declarations; `InputMissing` where one does not tell."""
     return sum(
-        known(t.partitions, "partitions of topics") * known(t.replication_factor, "replication factors")
-        for t in known(cluster.topics or None, "topics")
+        require_known(t.partitions, "partitions of topics") * require_known(t.replication_factor, "replication factors")
+        for t in require_known(cluster.topics or None, "topics")
     )
 
 
 def all_partitions(cluster: LintCluster) -> Iterator[tuple[LintTopic, PartitionFacts]]:
     """Every partition with its topic; `InputMissing` before the first where a topic's partitions are not known."""
-    known(has_partitions(cluster) or None, "the live cluster's partitions")
+    require_known(has_partitions(cluster) or None, "the live cluster's partitions")
     for topic in cluster.topics:
         for partition in topic.partition_facts or ():
             yield topic, partition
@@ -68,7 +68,9 @@ def replicas_by_broker(cluster: LintCluster) -> Counter[int]:
 def leaders_by_broker(cluster: LintCluster) -> Counter[int]:
     """How many partitions each broker leads; partitions without a leader are not counted."""
     return Counter(
-        leader for _, p in all_partitions(cluster) if (leader := known(p.leader, "the live cluster's leaders")) >= 0
+        leader
+        for _, p in all_partitions(cluster)
+        if (leader := require_known(p.leader, "the live cluster's leaders")) >= 0
     )
 
 
@@ -79,7 +81,7 @@ def bytes_by_broker(cluster: LintCluster) -> Counter[int]:
     for _, partition in all_partitions(cluster):
         seen = seen or bool(partition.replica_bytes)
         sizes.update(partition.replica_bytes)
-    known(seen or None, "sizes of replicas")
+    require_known(seen or None, "sizes of replicas")
     return sizes
 
 
@@ -95,19 +97,19 @@ ELR_FEATURE = "eligible.leader.replicas.version"
 
 def replicas_of(topic: LintTopic) -> int:
     """The replication factor; of -1 the default of brokers. `InputMissing` where one of them is needed and unknown."""
-    declared = known(topic.replication_factor, "the replication factor")
+    declared = require_known(topic.replication_factor, "the replication factor")
     if declared != -1:
         return declared
     default = to_int(topic.config.broker.given().text("default.replication.factor"))
-    return known(default, "default.replication.factor")
+    return require_known(default, "default.replication.factor")
 
 
 def alive_brokers(cluster: LintCluster) -> int:
     """How many brokers can take a replica; `InputMissing` where no file tells how many there are."""
-    return cluster.broker_number - cluster.derive(_dead)
+    return cluster.broker_number - cluster.derive(_count_dead)
 
 
-def _dead(cluster: LintCluster) -> int:
+def _count_dead(cluster: LintCluster) -> int:
     return sum(b.count for b in cluster.data_brokers if not b.is_alive)
 
 
@@ -129,13 +131,13 @@ def has_eligible_leader_replicas(cluster: LintCluster) -> bool:
         return True
     if minor_key(cluster.table.version) < (4, 1):
         return False
-    known(cluster.features, "features of the cluster")
+    require_known(cluster.features, "features of the cluster")
     return False
 
 
 def set_values(
     cluster: LintCluster, topic_key: str, broker_keys: tuple[str, ...]
-) -> Iterator[tuple[LintTopic | LintBroker, str, Declared]]:
+) -> Iterator[tuple[LintTopic | LintBroker, str, DeclaredValue]]:
     """Who sets a topic's key: brokers (one for each place where it is written) and topics that override it."""
     seen: set[object] = set()
     for broker in cluster.data_brokers:
@@ -143,7 +145,7 @@ def set_values(
             declared = broker.config.declared(key)
             if declared is None:
                 continue
-            shared = declared.place or (key if declared.source is Source.DYNAMIC_DEFAULT else (broker.id, key))
+            shared = declared.place or (key if declared.source is ValueSource.DYNAMIC_DEFAULT else (broker.id, key))
             if shared not in seen:
                 seen.add(shared)
                 yield broker, key, declared

@@ -39,7 +39,7 @@ class ValueType(StrEnum):
     PASSWORD = "password"
 
 
-class Scope(StrEnum):
+class KeyScope(StrEnum):
     """What a key configures."""
 
     TOPIC = "topic"
@@ -67,7 +67,7 @@ class ConfigDef:
     """
 
     name: str
-    scope: Scope
+    scope: KeyScope
     type: ValueType
     default: str | None = None
     minimum: float | None = None
@@ -93,9 +93,9 @@ class ConfigTable:
     topic: Mapping[str, ConfigDef]
     broker: Mapping[str, ConfigDef]
 
-    def find(self, scope: Scope, name: str) -> ConfigDef | None:
+    def find(self, scope: KeyScope, name: str) -> ConfigDef | None:
         """The definition of a key, or None."""
-        return (self.topic if scope is Scope.TOPIC else self.broker).get(name)
+        return (self.topic if scope is KeyScope.TOPIC else self.broker).get(name)
 
 
 @cache
@@ -109,8 +109,8 @@ def config_table(minor: str) -> ConfigTable:
     document = _read_table(f"kafka-{minor}", f"the configuration table of Kafka {minor}")
     return ConfigTable(
         version=minor,
-        topic=MappingProxyType({d["name"]: _definition(d, Scope.TOPIC) for d in document["topic"]}),
-        broker=MappingProxyType({d["name"]: _definition(d, Scope.BROKER) for d in document["broker"]}),
+        topic=MappingProxyType({d["name"]: _definition(d, KeyScope.TOPIC) for d in document["topic"]}),
+        broker=MappingProxyType({d["name"]: _definition(d, KeyScope.BROKER) for d in document["broker"]}),
     )
 
 
@@ -177,7 +177,7 @@ def minor_key(minor: str) -> tuple[int, int]:
     return int(major), int(rest)
 
 
-def _definition(data: Mapping[str, object], scope: Scope) -> ConfigDef:
+def _definition(data: Mapping[str, object], scope: KeyScope) -> ConfigDef:
     given = dict(data)
     return ConfigDef(
         name=str(given["name"]),
@@ -269,9 +269,9 @@ class DefaultChange(NamedTuple):
 
 
 @cache
-def removed_in(scope: Scope, key: str, minor: str) -> str | None:
+def removed_in(scope: KeyScope, key: str, minor: str) -> str | None:
     """The version up to `minor` that no longer has a key which an older one had, or None."""
-    if scope is Scope.BROKER and key in _REMOVED_EARLIER:
+    if scope is KeyScope.BROKER and key in _REMOVED_EARLIER:
         return _REMOVED_EARLIER[key]
     if config_table(minor).find(scope, key) is not None or added_in(scope, key) is None:
         return None
@@ -285,12 +285,12 @@ def removed_in(scope: Scope, key: str, minor: str) -> str | None:
 
 
 @cache
-def added_in(scope: Scope, key: str) -> str | None:
+def added_in(scope: KeyScope, key: str) -> str | None:
     """The first version with a table that has the key, or None."""
     return next((m for m in MINORS if config_table(m).find(scope, key) is not None), None)
 
 
-def _next_with(scope: Scope, key: str, minor: str) -> str | None:
+def _next_with(scope: KeyScope, key: str, minor: str) -> str | None:
     newer = (m for m in MINORS if minor_key(m) > minor_key(minor))
     return next((m for m in newer if config_table(m).find(scope, key) is not None), None)
 
@@ -310,9 +310,9 @@ def is_zookeeper_key(key: str) -> bool:
     return key.startswith(_ZOOKEEPER) or key in _ZOOKEEPER_KEYS
 
 
-def is_gone(scope: Scope, key: str, minor: str) -> bool:
+def is_gone(scope: KeyScope, key: str, minor: str) -> bool:
     """True for a key that an older version read and this one does not, those of ZooKeeper mode included."""
-    is_of_zookeeper = scope is Scope.BROKER and is_zookeeper_key(key) and minor_key(minor) >= WITHOUT_ZOOKEEPER
+    is_of_zookeeper = scope is KeyScope.BROKER and is_zookeeper_key(key) and minor_key(minor) >= WITHOUT_ZOOKEEPER
     return is_of_zookeeper or removed_in(scope, key, minor) is not None
 
 
@@ -332,18 +332,18 @@ def is_plugin_key(key: str) -> bool:
 
 
 @cache
-def nearest_key(scope: Scope, key: str, minor: str) -> str | None:
+def nearest_key(scope: KeyScope, key: str, minor: str) -> str | None:
     """The key that was probably meant: the other scope's name of the same setting, else the most similar name."""
     table = config_table(minor)
-    if scope is Scope.BROKER and key in table.topic and table.topic[key].synonyms:
+    if scope is KeyScope.BROKER and key in table.topic and table.topic[key].synonyms:
         return table.topic[key].synonyms[0]
-    if scope is Scope.TOPIC:
+    if scope is KeyScope.TOPIC:
         for definition in table.topic.values():
             if key in definition.synonyms:
                 return definition.name
     from difflib import get_close_matches
 
-    names = [d.name for d in (table.topic if scope is Scope.TOPIC else table.broker).values() if not d.internal]
+    names = [d.name for d in (table.topic if scope is KeyScope.TOPIC else table.broker).values() if not d.internal]
     found = get_close_matches(key.strip().lower().replace("_", ".").replace("-", "."), names, 1, 0.8)
     return found[0] if found else None
 

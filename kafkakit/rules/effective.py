@@ -13,7 +13,7 @@ UNLIMITED = 2**63 - 1
 FILLED_IN = "values that are filled in elsewhere"
 
 
-class Source(StrEnum):
+class ValueSource(StrEnum):
     """Which layer a value comes from, strongest first, in the words of `DescribeConfigs`."""
 
     TOPIC = "topic"
@@ -23,11 +23,11 @@ class Source(StrEnum):
     DEFAULT = "default"
 
 
-class Declared(NamedTuple):
+class DeclaredValue(NamedTuple):
     """A value as written; `place` is None for a value read from a cluster."""
 
     text: str
-    source: Source
+    source: ValueSource
     place: Place | None = None
 
 
@@ -52,7 +52,7 @@ USUALLY_SET = frozenset(
      "remote.log.storage.system.enable")
 )  # fmt: skip
 """What nearly every cluster's brokers set themselves: of these Kafka's defaults are never assumed."""
-Configs = Mapping[str, Declared]
+Configs = Mapping[str, DeclaredValue]
 NO_CONFIGS: Configs = {}
 
 # Forms of one setting, strongest first, with the factor to milliseconds (KafkaConfig, ServerTopicConfigSynonyms).
@@ -112,11 +112,11 @@ class BrokerConfig:
             raise InputMissing("broker configuration")
         self.assumed[key] = text
 
-    def declared(self, key: str) -> Declared | None:
+    def declared(self, key: str) -> DeclaredValue | None:
         """The strongest value that was set for exactly this key."""
         return self.dynamic.get(key) or self.dynamic_default.get(key) or self.static.get(key)
 
-    def value(self, key: str) -> Declared:
+    def value(self, key: str) -> DeclaredValue:
         """The effective value of a broker key; of a time with several forms in milliseconds.
 
         The text is empty where the key has no value (null), or does not exist in this version.
@@ -133,8 +133,8 @@ class BrokerConfig:
                 text = _times(definition.default, factor)
                 if self.is_noting:
                     self.assume(key, text)
-                return Declared(text, Source.DEFAULT)
-        return Declared("", Source.DEFAULT)
+                return DeclaredValue(text, ValueSource.DEFAULT)
+        return DeclaredValue("", ValueSource.DEFAULT)
 
     def text(self, key: str) -> str:
         """The effective value as text."""
@@ -167,7 +167,7 @@ class BrokerConfig:
         layers = (self.dynamic, self.dynamic_default, self.static)
         return anchor_in(next((layer for layer in layers if key in layer), self.static), key)
 
-    def all_declared(self) -> Iterator[tuple[str, Declared]]:
+    def all_declared(self) -> Iterator[tuple[str, DeclaredValue]]:
         """Every value that was set in any layer, with its key."""
         for layer in (self.static, self.dynamic_default, self.dynamic):
             yield from layer.items()
@@ -179,10 +179,10 @@ class TopicConfig:
 
     overrides: Configs
     broker: BrokerConfig
-    inherited: dict[str, Declared] = field(default_factory=dict)
+    inherited: dict[str, DeclaredValue] = field(default_factory=dict)
     """Cache of inherited values, shared by the topics of a cluster."""
 
-    def value(self, key: str) -> Declared:
+    def value(self, key: str) -> DeclaredValue:
         """The effective value: override, dynamic broker, dynamic default, static, default; empty text where none."""
         found = self.overrides.get(key)
         if found is not None:
@@ -192,15 +192,15 @@ class TopicConfig:
             found = self.inherited[key] = self._inherit(key)
         return found
 
-    def _inherit(self, key: str) -> Declared:
+    def _inherit(self, key: str) -> DeclaredValue:
         definition = self.broker.table.topic.get(key)
         if definition is None:
-            return Declared("", Source.DEFAULT)
+            return DeclaredValue("", ValueSource.DEFAULT)
         for synonym in definition.synonyms[:1]:
             found = self.broker.value(synonym)
-            if found.source is not Source.DEFAULT:
+            if found.source is not ValueSource.DEFAULT:
                 return found
-        return Declared(definition.default or "", Source.DEFAULT)
+        return DeclaredValue(definition.default or "", ValueSource.DEFAULT)
 
     def without_overrides(self) -> "TopicConfig":
         """What the topic inherits."""
@@ -208,7 +208,7 @@ class TopicConfig:
 
     def is_set(self, key: str) -> bool:
         """True when the topic, or a broker, sets the key: it does not come from Kafka's defaults."""
-        return self.value(key).source is not Source.DEFAULT
+        return self.value(key).source is not ValueSource.DEFAULT
 
     def is_sure(self, key: str) -> bool:
         """True when the value cannot depend on a broker's configuration that was not given."""
@@ -244,7 +244,7 @@ class TopicConfig:
         """Where a fix edits a key: among the topic's own."""
         return anchor_in(self.overrides, key)
 
-    def all_declared(self) -> Iterator[tuple[str, Declared]]:
+    def all_declared(self) -> Iterator[tuple[str, DeclaredValue]]:
         """The topic's own overrides, with their keys."""
         yield from self.overrides.items()
 

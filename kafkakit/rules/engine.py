@@ -5,19 +5,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from kafkakit.core.findings import Finding, Place, Setting, Severity, fingerprint_of, shown
+from kafkakit.core.findings import Finding, Place, Setting, Severity, fingerprint_of, shorten
 from kafkakit.core.quantities import format_bytes, format_span
-from kafkakit.core.text import printable
-from kafkakit.rules.config_defs import ConfigDef, Scope
+from kafkakit.core.text import sanitize
+from kafkakit.rules.config_defs import ConfigDef, KeyScope
 from kafkakit.rules.effective import (
     UNLIMITED,
     Anchor,
     BrokerConfig,
     Configs,
-    Declared,
+    DeclaredValue,
     InputMissing,
-    Source,
     TopicConfig,
+    ValueSource,
     anchor_in,
     to_int,
 )
@@ -31,7 +31,7 @@ AnySubject = LintTopic | LintBroker | LintCluster | LintAgent | LintConnector | 
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class RuleFinding:
     """A finding with the rule that made it, the edits that would fix it, and whether brokers refuse its subject.
 
     `anchor` is where the edits apply, None where no file holds a mapping for them. `home` is the setting of a broker
@@ -47,16 +47,16 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class CheckOutcome:
     """All findings, by path, line, column and rule; and for each rule that was skipped, for want of what, how often."""
 
-    checked: tuple[Checked, ...]
+    checked: tuple[RuleFinding, ...]
     skipped: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
-def check_estate(estate: Estate, rules: Sequence[LintRule], limits: Limits) -> Outcome:
+def check_estate(estate: Estate, rules: Sequence[LintRule], limits: Limits) -> CheckOutcome:
     """Run every rule on each of its subjects; linear in rules x subjects."""
-    found: list[Checked] = []
+    found: list[RuleFinding] = []
     skipped: dict[str, Counter[str]] = {}
     assumed = estate.assumed if estate.assumed is not None else {}
     for rule in rules:
@@ -65,16 +65,18 @@ def check_estate(estate: Estate, rules: Sequence[LintRule], limits: Limits) -> O
             try:
                 for violation in rule.check(*arguments, limits):
                     told = _as_assumed(rule, violation, assumed) if assumed else violation
-                    found.append(checked(rule, told, subject, cluster))
+                    found.append(make_finding(rule, told, subject, cluster))
             except InputMissing as missing:
                 skipped.setdefault(rule.code, Counter())[missing.needed] += 1
         if rule.code.startswith(OF_DEFAULTS):
             for cluster in estate.clusters:
                 found.extend(_of_defaults(rule, cluster, limits))
-    return Outcome(checked=in_file_order(found), skipped={code: dict(needs) for code, needs in sorted(skipped.items())})
+    return CheckOutcome(
+        checked=in_file_order(found), skipped={code: dict(needs) for code, needs in sorted(skipped.items())}
+    )
 
 
-def merged_outcomes(outcomes: Sequence[Outcome]) -> Outcome:
+def merged_outcomes(outcomes: Sequence[CheckOutcome]) -> CheckOutcome:
     """Several outcomes as one; what was skipped is counted together."""
     if len(outcomes) == 1:
         return outcomes[0]
@@ -82,7 +84,7 @@ def merged_outcomes(outcomes: Sequence[Outcome]) -> Outcome:
     for outcome in outcomes:
         for code, needs in outcome.skipped.items():
             skipped.setdefault(code, Counter()).update(needs)
-    return Outcome(
+    return CheckOutcome(
         checked=in_file_order(item for outcome in outcomes for item in outcome.checked),
         skipped={code: dict(needs) for code, needs in sorted(skipped.items())},
     )
@@ -108,7 +110,7 @@ def _as_assumed(rule: LintRule, violation: Violation, assumed: Mapping[str, str]
     )
 
 
-def _of_defaults(rule: LintRule, cluster: LintCluster, limits: Limits) -> Iterator[Checked]:
+def _of_defaults(rule: LintRule, cluster: LintCluster, limits: Limits) -> Iterator[RuleFinding]:
     """What a rule of topics holds against the topics that a broker's defaults make, but not against Kafka's own."""
     topics = cluster.default_topics if rule.subject is Subject.TOPIC else None
     if topics is None:
@@ -124,18 +126,18 @@ def _of_defaults(rule: LintRule, cluster: LintCluster, limits: Limits) -> Iterat
         if violation.message not in usual:
             own = (violation.key,) if violation.key is not None else ()
             place = violation.place or topics[0].config.broker.written(*own, *rule.of_defaults)
-            yield checked(rule, replace(violation, edits=(), hint="", place=place), topics[0], cluster)
+            yield make_finding(rule, replace(violation, edits=(), hint="", place=place), topics[0], cluster)
 
 
-def in_file_order(checked_: Iterable[Checked]) -> tuple[Checked, ...]:
+def in_file_order(checked_: Iterable[RuleFinding]) -> tuple[RuleFinding, ...]:
     """By path, line, column, rule and place; findings without a file last."""
     return tuple(sorted(checked_, key=lambda c: _position(c.finding)))
 
 
-def checked(rule: LintRule, violation: Violation, subject: AnySubject, cluster: LintCluster | None) -> Checked:
+def make_finding(rule: LintRule, violation: Violation, subject: AnySubject, cluster: LintCluster | None) -> RuleFinding:
     """A violation as a finding; values of secret settings are hidden."""
     subject = violation.about or subject
-    declared, definition = _declared(subject, violation.key)
+    declared, definition = _find_declared(subject, violation.key)
     key = violation.key or ""
     hidden = looks_secret(key) if definition is None else definition.is_sensitive or is_secret_key(key)
     observed = violation.observed if violation.observed is not None or declared is None else declared.text
@@ -143,7 +145,7 @@ def checked(rule: LintRule, violation: Violation, subject: AnySubject, cluster: 
     if violation.key is not None:
         setting = Setting(
             key=violation.key,
-            observed=HIDDEN if hidden and observed else printable(observed) if observed else observed,
+            observed=HIDDEN if hidden and observed else sanitize(observed) if observed else observed,
             source=declared.source.value if declared is not None else None,
             expected=violation.expected,
         )
@@ -151,20 +153,20 @@ def checked(rule: LintRule, violation: Violation, subject: AnySubject, cluster: 
     if cluster is not None and not isinstance(subject, LintCluster):
         where = cluster.within(where)
     # A value that a topic inherits stands in another file than the topic, where its findings belong.
-    inherited = isinstance(subject, LintTopic) and declared is not None and declared.source is not Source.TOPIC
+    inherited = isinstance(subject, LintTopic) and declared is not None and declared.source is not ValueSource.TOPIC
     inherited = inherited and not (isinstance(subject, LintTopic) and subject.is_default)
     place = violation.place or (declared.place if declared is not None and not inherited else None)
     if place is None and violation.key is not None and isinstance(subject, LintBroker):
         place = subject.home_of(violation.key)
     named = subject.role if isinstance(subject, LintBroker) and violation.where is None else None
     lasting = where if named is None else cluster.within(named) if cluster is not None else named
-    return Checked(
+    return RuleFinding(
         Finding(
             rule=rule.code,
             name=rule.name,
             severity=violation.severity or rule.severity,
-            message=printable(violation.message),
-            where=printable(where),
+            message=sanitize(violation.message),
+            where=sanitize(where),
             hint=violation.hint,
             fingerprint=fingerprint_of(rule.code, lasting, key, violation.subject),
             place=place or getattr(subject, "place", None),
@@ -175,11 +177,11 @@ def checked(rule: LintRule, violation: Violation, subject: AnySubject, cluster: 
         violation.edits,
         violation.refused,
         _anchor(subject, violation) if violation.edits else None,
-        _home(subject, violation.key) if isinstance(subject, LintBroker) else None,
+        _home_place(subject, violation.key) if isinstance(subject, LintBroker) else None,
     )
 
 
-def _home(broker: LintBroker, key: str | None) -> Place | None:
+def _home_place(broker: LintBroker, key: str | None) -> Place | None:
     if key is None:
         return None
     declared = broker.config.declared(key)
@@ -189,30 +191,30 @@ def _home(broker: LintBroker, key: str | None) -> Place | None:
     return declared.place if declared is not None else found.place if found is not None else None
 
 
-def merged_brokers(found: Iterable[Checked]) -> tuple[Checked, ...]:
+def merged_brokers(found: Iterable[RuleFinding]) -> tuple[RuleFinding, ...]:
     """The findings with those of brokers that share a setting as one: a mistake in one place is reported once.
 
     The first of them stays, with its place and fingerprint, and names the others. Linear in the findings.
     """
-    groups: dict[object, list[Checked]] = {}
+    groups: dict[object, list[RuleFinding]] = {}
     for number, item in enumerate(found):
         groups.setdefault(number if item.home is None else _shared_mistake(item), []).append(item)
     return tuple(_as_one(items) for items in groups.values())
 
 
-def _shared_mistake(item: Checked) -> tuple[object, ...]:
+def _shared_mistake(item: RuleFinding) -> tuple[object, ...]:
     f = item.finding
     key = f.setting.key if f.setting is not None else None
     return (f.rule, f.where.partition(" of ")[2], f.severity, f.message, key, item.edits, item.anchor, item.home)
 
 
-def _as_one(items: Sequence[Checked]) -> Checked:
+def _as_one(items: Sequence[RuleFinding]) -> RuleFinding:
     first = items[0]
     if len(items) == 1:
         return first
     names = tuple(item.finding.where.partition(" of ")[0] for item in items)
     _, of, cluster = first.finding.where.partition(" of ")
-    where = f"{_together(names)}{of}{cluster}"
+    where = f"{_join_names(names)}{of}{cluster}"
     return replace(first, finding=replace(first.finding, where=where, count=len(items), subjects=names))
 
 
@@ -220,10 +222,10 @@ _POOL = "pool "
 MOST_POOLS = 10
 
 
-def _together(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     """Several brokers in a finding; pools by their names."""
     if len(names) > MOST_POOLS or not all(name.startswith(_POOL) for name in names):
-        return shown(names)
+        return shorten(names)
     return f"pools {', '.join(name.removeprefix(_POOL) for name in names)}"
 
 
@@ -265,13 +267,13 @@ def _subjects(estate: Estate, kind: Subject) -> Iterator[tuple[AnySubject, tuple
             return
 
 
-def _declared(subject: AnySubject, key: str | None) -> tuple[Declared | None, ConfigDef | None]:
+def _find_declared(subject: AnySubject, key: str | None) -> tuple[DeclaredValue | None, ConfigDef | None]:
     if key is None:
         return None, None
     if isinstance(subject, LintTopic | LintBroker):
         config: TopicConfig | BrokerConfig = subject.config
         table = config.broker.table if isinstance(config, TopicConfig) else config.table
-        scope = Scope.TOPIC if isinstance(config, TopicConfig) else Scope.BROKER
+        scope = KeyScope.TOPIC if isinstance(config, TopicConfig) else KeyScope.BROKER
         set_here = config.overrides.get(key) if isinstance(config, TopicConfig) else config.declared(key)
         return set_here or config.value(key), table.find(scope, key)
     if isinstance(subject, LintConnector | LintAgent):

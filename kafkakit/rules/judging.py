@@ -14,12 +14,12 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from kafkakit.core.findings import Severity
-from kafkakit.core.quantities import counted, format_span
+from kafkakit.core.quantities import count_of, format_span
 from kafkakit.rules.config_defs import (
     MINORS,
     ConfigDef,
     ConfigTable,
-    Scope,
+    KeyScope,
     ValueType,
     added_in,
     config_table,
@@ -29,14 +29,14 @@ from kafkakit.rules.config_defs import (
     nearest_key,
     removed_in,
 )
-from kafkakit.rules.effective import TIME_FORMS, BrokerConfig, Declared, Source, to_int, to_items, to_pairs
+from kafkakit.rules.effective import TIME_FORMS, BrokerConfig, DeclaredValue, ValueSource, to_int, to_items, to_pairs
 from kafkakit.rules.rule import Edit, Violation
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic
 from kafkakit.rules.values import (
     duplicates,
     is_secret_key,
     is_unresolved,
-    parsed,
+    parse_value,
     problem_of,
     range_problem,
     type_problem,
@@ -48,7 +48,7 @@ SMALL_BYTES = 10_000
 MEBIBYTE = 2**20
 
 
-class Unknown(NamedTuple):
+class UnknownKey(NamedTuple):
     """A key that the version does not have: what it is not, and the key that was probably meant."""
 
     what: str
@@ -62,10 +62,10 @@ class Suspicion(NamedTuple):
     wanted: str | None
 
 
-class Verdict(NamedTuple):
+class ValueVerdict(NamedTuple):
     """What rules of single values hold against a value; `is_broker_checked` where a broker compares it with others."""
 
-    unknown: Unknown | None = None
+    unknown: UnknownKey | None = None
     wrong_type: str | None = None
     out_of_range: str | None = None
     is_broker_checked: bool = False
@@ -84,7 +84,7 @@ class SetValue(NamedTuple):
 
     key: str
     base: str
-    declared: Declared
+    declared: DeclaredValue
     definition: ConfigDef | None
 
     @property
@@ -131,7 +131,7 @@ class SetValue(NamedTuple):
         )
 
 
-DYNAMIC = (Source.DYNAMIC_BROKER, Source.DYNAMIC_DEFAULT)
+DYNAMIC = (ValueSource.DYNAMIC_BROKER, ValueSource.DYNAMIC_DEFAULT)
 _LISTENER = re.compile(r"listener\.name\.[^.]*\.(.*)")
 # What a SASL listener's keys end with after the mechanism (`listener.name.x.plain.sasl.jaas.config`).
 _MECHANISM_KEYS = (
@@ -139,38 +139,38 @@ _MECHANISM_KEYS = (
     "sasl.server.callback.handler.class", "connections.max.reauth.ms",
 )  # fmt: skip
 
-_CLEAN = Verdict()
-Judged = tuple[tuple[SetValue, Verdict], ...]
+_CLEAN = ValueVerdict()
+Judged = tuple[tuple[SetValue, ValueVerdict], ...]
 
 
-def judged(subject: LintTopic | LintBroker, cluster: LintCluster) -> Judged:
+def judge_values(subject: LintTopic | LintBroker, cluster: LintCluster) -> Judged:
     """The values that are set at a topic or broker of which something is to be said, worked out once."""
     known = cluster.judged.get(id(subject))
     if known is None or known[0] is not subject:
-        known = cluster.judged[id(subject)] = (subject, _judged(subject, cluster))
+        known = cluster.judged[id(subject)] = (subject, _judge_values(subject, cluster))
     found: Judged = known[1]
     return found
 
 
-def _judged(subject: LintTopic | LintBroker, cluster: LintCluster) -> Judged:
+def _judge_values(subject: LintTopic | LintBroker, cluster: LintCluster) -> Judged:
     table = table_of(subject)
     minor, target = table.version, cluster.target.version if cluster.target is not None else table.version
     found = []
     if isinstance(subject, LintTopic):
         for key, declared in subject.config.overrides.items():
-            verdict = _of_mapped(judge(Scope.TOPIC, minor, target, key, declared.text), cluster)
+            verdict = _of_mapped(judge(KeyScope.TOPIC, minor, target, key, declared.text), cluster)
             if verdict is not None:
                 found.append((SetValue(key, key, declared, table.topic.get(key)), verdict))
     else:
         for key, declared in own_values(subject, cluster):
-            verdict = _of_mapped(judge(Scope.BROKER, minor, target, key, declared.text), cluster)
+            verdict = _of_mapped(judge(KeyScope.BROKER, minor, target, key, declared.text), cluster)
             if verdict is not None:
                 base = base_key(key)
                 found.append((SetValue(key, base, declared, table.broker.get(base)), verdict))
     return tuple(found)
 
 
-def _of_mapped(verdict: Verdict | None, cluster: LintCluster) -> Verdict | None:
+def _of_mapped(verdict: ValueVerdict | None, cluster: LintCluster) -> ValueVerdict | None:
     """The verdict without what the table of another version cannot tell: which keys there are."""
     if verdict is None or not cluster.is_version_mapped:
         return verdict
@@ -179,12 +179,14 @@ def _of_mapped(verdict: Verdict | None, cluster: LintCluster) -> Verdict | None:
 
 
 @lru_cache(2**17)
-def judge(scope: Scope, minor: str, target: str, key: str, text: str) -> Verdict | None:
+def judge(scope: KeyScope, minor: str, target: str, key: str, text: str) -> ValueVerdict | None:
     """The verdict on a value in a version and in the one to upgrade to; None when there is nothing to say."""
-    base = key if scope is Scope.TOPIC else base_key(key)
+    base = key if scope is KeyScope.TOPIC else base_key(key)
     definition = definition_of(scope, minor, key)
-    gone = None if scope is Scope.BROKER and is_zookeeper_key(base) else _gone(scope, minor, target, base)
-    verdict = Verdict(removed_in=gone, deprecated_in=_deprecated(scope, minor, target, key) if gone is None else None)
+    gone = None if scope is KeyScope.BROKER and is_zookeeper_key(base) else _removed_since(scope, minor, target, base)
+    verdict = ValueVerdict(
+        removed_in=gone, deprecated_in=_deprecated_since(scope, minor, target, key) if gone is None else None
+    )
     if definition is None:
         verdict = verdict._replace(unknown=_unknown(scope, minor, base) if gone is None else None)
     else:
@@ -192,19 +194,19 @@ def judge(scope: Scope, minor: str, target: str, key: str, text: str) -> Verdict
         verdict = verdict._replace(
             wrong_type=wrong,
             out_of_range=range_problem(definition, text) if wrong is None else None,
-            is_broker_checked=scope is Scope.BROKER and base in CHECKED,
+            is_broker_checked=scope is KeyScope.BROKER and base in CHECKED,
             refused_later=_refused_later(definition, definition_of(scope, target, key), text),
-            repeated=_repeated(definition, text),
+            repeated=_repeated_items(definition, text),
             suspicion=_suspicion(definition, key, text),
         )
     return None if verdict == _CLEAN else verdict
 
 
-def _gone(scope: Scope, minor: str, target: str, base: str) -> str | None:
+def _removed_since(scope: KeyScope, minor: str, target: str, base: str) -> str | None:
     return removed_in(scope, base, minor) or removed_in(scope, base, target)
 
 
-def _deprecated(scope: Scope, minor: str, target: str, key: str) -> str | None:
+def _deprecated_since(scope: KeyScope, minor: str, target: str, key: str) -> str | None:
     for version in (minor, target):
         definition = definition_of(scope, version, key)
         if definition is not None and definition.deprecated:
@@ -212,17 +214,19 @@ def _deprecated(scope: Scope, minor: str, target: str, key: str) -> str | None:
     return None
 
 
-def _unknown(scope: Scope, minor: str, base: str) -> Unknown | None:
-    if scope is Scope.BROKER and (is_plugin_key(base) or is_zookeeper_key(base)):
+def _unknown(scope: KeyScope, minor: str, base: str) -> UnknownKey | None:
+    if scope is KeyScope.BROKER and (is_plugin_key(base) or is_zookeeper_key(base)):
         return None
     later = added_in(scope, base)
     what = f"a {scope.value} setting in Kafka {minor}"
     return (
-        Unknown(what, nearest_key(scope, base, minor)) if later is None else Unknown(f"{what}, {_since(later)}", None)
+        UnknownKey(what, nearest_key(scope, base, minor))
+        if later is None
+        else UnknownKey(f"{what}, {_since_text(later)}", None)
     )
 
 
-def _since(first: str) -> str:
+def _since_text(first: str) -> str:
     """Since when there is a key whose first table is known: versions before may have no table."""
     before = MINORS[max(MINORS.index(first) - 1, 0)]
     return f"only since {first}" if minors_between(before, first) <= 1 else f"but in {first}"
@@ -234,10 +238,10 @@ def _refused_later(now: ConfigDef, then: ConfigDef | None, text: str) -> str | N
     return problem_of(then, text)
 
 
-def _repeated(definition: ConfigDef, text: str) -> tuple[str, ...]:
+def _repeated_items(definition: ConfigDef, text: str) -> tuple[str, ...]:
     if definition.type is not ValueType.LIST or "," not in text:
         return ()
-    items = parsed(ValueType.LIST, text).value
+    items = parse_value(ValueType.LIST, text).value
     return items if isinstance(items, tuple) and duplicates(items) else ()
 
 
@@ -249,7 +253,7 @@ def _suspicion(definition: ConfigDef, key: str, text: str) -> Suspicion | None:
         days, rest = divmod(number, SECONDS_A_DAY)
         if rest != 0 or not 1 <= days <= MAX_DAYS:
             return None
-        what = f"{number} ms, which is {format_span(number / 1000)}; in seconds it would be {counted(days, 'day')}"
+        what = f"{number} ms, which is {format_span(number / 1000)}; in seconds it would be {count_of(days, 'day')}"
         return Suspicion(what, str(number * 1000))
     default = to_int(definition.default or "") or 0
     if number >= SMALL_BYTES or default < MEBIBYTE:
@@ -272,7 +276,7 @@ def base_key(key: str) -> str:
     return next((k for k in _MECHANISM_KEYS if matched[1].endswith(k)), matched[1])
 
 
-def own_values(subject: LintBroker, cluster: LintCluster) -> Iterator[tuple[str, Declared]]:
+def own_values(subject: LintBroker, cluster: LintCluster) -> Iterator[tuple[str, DeclaredValue]]:
     """Every value that is set at a broker, with its key.
 
     Values that it shares with the first broker of the cluster, from one place of a file or as the dynamic default,
@@ -292,9 +296,9 @@ def own_values(subject: LintBroker, cluster: LintCluster) -> Iterator[tuple[str,
             yield key, declared
 
 
-def definition_of(scope: Scope, minor: str, key: str) -> ConfigDef | None:
+def definition_of(scope: KeyScope, minor: str, key: str) -> ConfigDef | None:
     """The definition of a key as it is set, with the prefix of a listener or without."""
-    return config_table(minor).find(scope, key if scope is Scope.TOPIC else base_key(key))
+    return config_table(minor).find(scope, key if scope is KeyScope.TOPIC else base_key(key))
 
 
 _FORM_OF = {form: (forms[0][0], factor) for forms in TIME_FORMS.values() for form, factor in forms}

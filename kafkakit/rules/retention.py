@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from kafkakit.rules.effective import UNLIMITED, Declared, InputMissing, Source
+from kafkakit.rules.effective import UNLIMITED, DeclaredValue, InputMissing, ValueSource
 from kafkakit.rules.subjects import HostFacts, LintBroker, LintCluster, LintTopic, PartitionFacts
 
 HOUR_MS = 3_600_000
@@ -245,12 +245,12 @@ class SegmentTotals:
 
 def segments_after(cluster: LintCluster) -> SegmentTotals:
     """With the declared settings; `InputMissing` where those of brokers decide and are not known. Computed once."""
-    return cluster.derive(_after)
+    return cluster.derive(_totals_after)
 
 
 def segments_before(cluster: LintCluster) -> SegmentTotals:
     """With the settings that the cluster has now. Computed once."""
-    return cluster.derive(_before)
+    return cluster.derive(_totals_before)
 
 
 def changed_topics(cluster: LintCluster) -> tuple[str, ...]:
@@ -264,7 +264,7 @@ def settings_now(topic: LintTopic) -> SegmentSettings:
     """The settings that a topic has in the cluster, where the declared ones are a change."""
     if topic.current is None:
         return settings_of(topic)
-    overrides = {key: Declared(text, Source.TOPIC) for key, text in topic.current.items()}
+    overrides = {key: DeclaredValue(text, ValueSource.TOPIC) for key, text in topic.current.items()}
     return settings_of(replace(topic, config=replace(topic.config, overrides=overrides)))
 
 
@@ -281,7 +281,7 @@ def exceeded_budget(topic: LintTopic, cluster: LintCluster, changed: SegmentSett
             segments = segments_after(cluster).of(broker_id) + _added_segments(topic, cluster, changed, broker_id)
         except InputMissing:
             return None
-        reason = _above(broker.where, segments, broker.host)
+        reason = _explain_excess(broker.where, segments, broker.host)
         if reason is not None:
             return reason
     return None
@@ -309,7 +309,7 @@ def _added_segments(topic: LintTopic, cluster: LintCluster, changed: SegmentSett
     return added
 
 
-def _above(where: str, segments: int, host: HostFacts) -> str | None:
+def _explain_excess(where: str, segments: int, host: HostFacts) -> str | None:
     if host.max_map_count is not None and maps(segments) > host.max_map_count:
         return f"{where} would need {maps(segments)} memory maps of {host.max_map_count}"
     needed = descriptors(segments, host.connections or 0)
@@ -318,11 +318,11 @@ def _above(where: str, segments: int, host: HostFacts) -> str | None:
     return None
 
 
-def _after(cluster: LintCluster) -> SegmentTotals:
+def _totals_after(cluster: LintCluster) -> SegmentTotals:
     return _totals(cluster, is_after=True)
 
 
-def _before(cluster: LintCluster) -> SegmentTotals:
+def _totals_before(cluster: LintCluster) -> SegmentTotals:
     return _totals(cluster, is_after=False)
 
 
@@ -335,7 +335,7 @@ def _totals(cluster: LintCluster, *, is_after: bool) -> SegmentTotals:
         now = settings_now(topic)
         then = settings_of(topic) if is_after else now
         if topic.partition_facts is None:
-            each = _predicted(topic, then, None)
+            each = _predict_segments(topic, then, None)
             spread_is_complete = spread_is_complete and each is not None
             share = (each or 1) * mean_replicas(topic, cluster)
             spread += share
@@ -354,12 +354,12 @@ def _totals(cluster: LintCluster, *, is_after: bool) -> SegmentTotals:
 def _segments(topic: LintTopic, now: SegmentSettings, then: SegmentSettings, partition: PartitionFacts) -> int | None:
     """The segments of one copy: those counted, with what the change adds at most, or those predicted."""
     if partition.segments is None or now == then:
-        return partition.segments if partition.segments is not None else _predicted(topic, then, partition)
+        return partition.segments if partition.segments is not None else _predict_segments(topic, then, partition)
     before, after = now.segment_limit(partition.bytes_s), then.segment_limit(partition.bytes_s)
     return None if before is None or after is None else max(partition.segments + after - before, 1)
 
 
-def _predicted(topic: LintTopic, settings: SegmentSettings, partition: PartitionFacts | None) -> int | None:
+def _predict_segments(topic: LintTopic, settings: SegmentSettings, partition: PartitionFacts | None) -> int | None:
     if not topic.config.broker.is_known:
         raise InputMissing("broker configuration")
     return segments_of(settings, partition)

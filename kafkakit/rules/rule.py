@@ -201,7 +201,7 @@ file_rule = _rule(Subject.FILE)
 """For rules that the reader of files carries out itself; `check` is not called."""
 
 
-class _Others(TypedDict, total=False):
+class _ViolationFields(TypedDict, total=False):
     observed: str
     severity: Severity | None
     subject: str
@@ -209,6 +209,6 @@ class _Others(TypedDict, total=False):
     where: str
 
 
-def set_to(key: str, value: str, message: str, **others: Unpack[_Others]) -> Violation:
+def set_to(key: str, value: str, message: str, **others: Unpack[_ViolationFields]) -> Violation:
     """A violation that goes away when `key` is set to `value`: what is expected, and the edit that makes it so."""
     return Violation(message, key, expected=value, edits=(Edit(key, value),), **others)

@@ -1,7 +1,7 @@
 """What rules look at: clusters with brokers and topics, agent and connector files, each with what is known of it.
 
-Everything that may be unknown is None (or empty, where said); rules call `known` for it, which lists the rule as
-skipped instead of passing silently.
+Everything that may be unknown is None (or empty, where said); rules call `require_known` for it, which lists the rule
+as skipped instead of passing silently.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,12 +10,12 @@ from typing import Any, Self, TypeVar
 
 from kafkakit.core.findings import Place
 from kafkakit.rules.config_defs import ConfigTable
-from kafkakit.rules.effective import BrokerConfig, Configs, Declared, InputMissing, TopicConfig, to_int
+from kafkakit.rules.effective import BrokerConfig, Configs, DeclaredValue, InputMissing, TopicConfig, to_int
 
 T = TypeVar("T")
 
 
-def known(value: T | None, needed: str) -> T:
+def require_known(value: T | None, needed: str) -> T:
     """The value; `InputMissing` naming what is needed where it is None."""
     if value is None:
         raise InputMissing(needed)
@@ -23,7 +23,7 @@ def known(value: T | None, needed: str) -> T:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Derived:
+class DerivedFacts:
     """A subject with what was computed from it."""
 
     derived: dict[Callable[..., Any], Any] = field(default_factory=dict, init=False, compare=False, repr=False)
@@ -177,7 +177,7 @@ NO_FACTS = TopicFacts()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeclaredTopic(Derived):
+class DeclaredTopic(DerivedFacts):
     """What files and a cluster tell of a topic beside its settings; `partition_facts` is None without a cluster."""
 
     name: str
@@ -249,7 +249,7 @@ class RolloutFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LintCluster(Derived):
+class LintCluster(DerivedFacts):
     """A cluster as its files or its live state show it.
 
     `table` is the version it runs, `target` the one to upgrade to. `groups`, `features`, `moves_running` and
@@ -390,7 +390,7 @@ def _listed_racks(cluster: LintCluster) -> int:
 class LintAgent:
     """One instance of a Datadog agent's `kafka_consumer.d/conf.yaml` (or `kafka.d`)."""
 
-    settings: Mapping[str, Declared]
+    settings: Mapping[str, DeclaredValue]
     """Scalars by key; lists with commas."""
     groups: Mapping[str, Mapping[str, tuple[int, ...]]] | None = None
     """Listed groups, their topics and partitions."""

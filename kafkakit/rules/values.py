@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from kafkakit.rules.config_defs import ConfigDef, Scope, ValueType
+from kafkakit.rules.config_defs import ConfigDef, KeyScope, ValueType
 
 _TRIMMED = "".join(map(chr, range(33)))
 _INTEGER = re.compile(r"[+-]?\d+")
@@ -38,7 +38,7 @@ _NUMBERS = {
 _SHOWN_CHOICES = 12
 
 
-class Parsed(NamedTuple):
+class ParsedValue(NamedTuple):
     """A parsed value, or why the text is none of its type: `problem` completes "is"."""
 
     value: bool | int | float | str | tuple[str, ...] | None
@@ -55,14 +55,14 @@ def type_problem(definition: ConfigDef, text: str) -> str | None:
     """What the text is not, such as "not a whole number of 32 bits"; None when it parses as the key's type."""
     if is_unresolved(definition, text):
         return None
-    return parsed(definition.type, text).problem
+    return parse_value(definition.type, text).problem
 
 
 def range_problem(definition: ConfigDef, text: str) -> str | None:
     """Why the key's validator refuses a text that parses, or None; it completes "which"."""
     if is_unresolved(definition, text):
         return None
-    value = parsed(definition.type, text)
+    value = parse_value(definition.type, text)
     if value.problem is not None:
         return None
     if isinstance(value.value, bool):
@@ -78,25 +78,29 @@ def is_unresolved(definition: ConfigDef, text: str) -> bool:
     """True for a value that a config provider or a template fills in, so that nothing is known of it."""
     if not _MARKS & set(text):
         return False
-    provided = definition.scope is Scope.BROKER and _PROVIDER_REFERENCE.search(text) is not None
+    provided = definition.scope is KeyScope.BROKER and _PROVIDER_REFERENCE.search(text) is not None
     return provided or is_reference(text) or holds_placeholder(text)
 
 
-def parsed(kind: ValueType, text: str) -> Parsed:
+def parse_value(kind: ValueType, text: str) -> ParsedValue:
     """The text as Kafka parses it for a type."""
     trimmed = text.strip(_TRIMMED)
     if kind in _BITS:
-        return _whole(kind, trimmed)
+        return _parse_whole(kind, trimmed)
     if kind is ValueType.BOOLEAN:
         lowered = trimmed.lower()
-        return Parsed(lowered == "true") if lowered in ("true", "false") else Parsed(None, "neither true nor false")
+        return (
+            ParsedValue(lowered == "true")
+            if lowered in ("true", "false")
+            else ParsedValue(None, "neither true nor false")
+        )
     if kind is ValueType.DOUBLE:
         return _double(trimmed)
     if kind is ValueType.LIST:
-        return Parsed(tuple(_COMMA.split(trimmed)) if trimmed else ())
+        return ParsedValue(tuple(_COMMA.split(trimmed)) if trimmed else ())
     if kind is ValueType.CLASS and (not trimmed or any(c.isspace() for c in trimmed)):
-        return Parsed(None, "not the name of a class")
-    return Parsed(trimmed)
+        return ParsedValue(None, "not the name of a class")
+    return ParsedValue(trimmed)
 
 
 def duplicates(items: Sequence[str]) -> tuple[str, ...]:
@@ -116,16 +120,16 @@ def is_throttled_replicas(items: Sequence[str]) -> bool:
     return "".join(trimmed) == "*" or all(_THROTTLED.fullmatch(item) for item in trimmed)
 
 
-def accepted(definition: ConfigDef) -> str:
+def describe_accepted(definition: ConfigDef) -> str:
     """What the key accepts, in words: "at least 1", "1 to 9", "compact or delete"; empty where everything."""
     least, most = definition.minimum, definition.maximum
     parts = []
     if least is not None and most is not None:
-        parts.append(f"{_plain(least)} to {_plain(most)}")
+        parts.append(f"{_number_text(least)} to {_number_text(most)}")
     elif least is not None:
-        parts.append(f"at least {_plain(least)}")
+        parts.append(f"at least {_number_text(least)}")
     elif most is not None:
-        parts.append(f"at most {_plain(most)}")
+        parts.append(f"at most {_number_text(most)}")
     elif definition.one_of:
         more = len(definition.one_of) - _SHOWN_CHOICES
         parts.append(", ".join(definition.one_of[:_SHOWN_CHOICES]) + (f" and {more} more" if more > 0 else ""))
@@ -134,20 +138,20 @@ def accepted(definition: ConfigDef) -> str:
     return " or ".join(parts)
 
 
-def _whole(kind: ValueType, text: str) -> Parsed:
+def _parse_whole(kind: ValueType, text: str) -> ParsedValue:
     if not _INTEGER.fullmatch(text) or len(text) > 200:
-        return Parsed(None, f"not {_NUMBERS[kind]}")
+        return ParsedValue(None, f"not {_NUMBERS[kind]}")
     number, bound = int(text), 1 << (_BITS[kind] - 1)
-    return Parsed(number) if -bound <= number < bound else Parsed(None, f"not {_NUMBERS[kind]}")
+    return ParsedValue(number) if -bound <= number < bound else ParsedValue(None, f"not {_NUMBERS[kind]}")
 
 
-def _double(text: str) -> Parsed:
+def _double(text: str) -> ParsedValue:
     if not _DOUBLE.fullmatch(text):
-        return Parsed(None, f"not {_NUMBERS[ValueType.DOUBLE]}")
+        return ParsedValue(None, f"not {_NUMBERS[ValueType.DOUBLE]}")
     plain = text.replace("Infinity", "inf")
     if "x" in plain.lower():
-        return Parsed(_hexadecimal(plain.rstrip("fFdD") if "p" in plain.lower() else plain))
-    return Parsed(float(plain if plain.endswith(("inf", "NaN")) else plain.rstrip("fFdD")))
+        return ParsedValue(_hexadecimal(plain.rstrip("fFdD") if "p" in plain.lower() else plain))
+    return ParsedValue(float(plain if plain.endswith(("inf", "NaN")) else plain.rstrip("fFdD")))
 
 
 def _hexadecimal(text: str) -> float:
@@ -163,7 +167,7 @@ def _number_problem(definition: ConfigDef, number: float) -> str | None:
     # Java compares as doubles, so that NaN is in every range.
     below = definition.minimum is not None and number < definition.minimum
     above = definition.maximum is not None and number > definition.maximum
-    return f"is outside of the accepted range ({accepted(definition)})" if below or above else None
+    return f"is outside of the accepted range ({describe_accepted(definition)})" if below or above else None
 
 
 def _text_problem(definition: ConfigDef, text: str) -> str | None:
@@ -175,7 +179,7 @@ def _text_problem(definition: ConfigDef, text: str) -> str | None:
     if not definition.one_of:
         return None
     fits = text.upper() in definition.one_of if "any-case" in rules else text in definition.one_of
-    return None if fits else f"is not one of the accepted values ({accepted(definition)})"
+    return None if fits else f"is not one of the accepted values ({describe_accepted(definition)})"
 
 
 def _list_problem(definition: ConfigDef, items: tuple[str, ...]) -> str | None:
@@ -194,7 +198,8 @@ def _first_wrong(definition: ConfigDef, items: tuple[str, ...]) -> str | None:
     if definition.one_of:
         for item in items:
             if item not in definition.one_of:
-                return f"has the item {item!r:.60}, which is not one of the accepted values ({accepted(definition)})"
+                values = describe_accepted(definition)
+                return f"has the item {item!r:.60}, which is not one of the accepted values ({values})"
     pattern = {"quorum-voters": _VOTER, "quorum-bootstrap-servers": _ADDRESS}
     for rule in definition.rules:
         if rule in pattern:
@@ -215,7 +220,7 @@ def _is_metadata_version(text: str, names: tuple[str, ...]) -> bool:
     return ".".join(parts[:kept]) in _known_versions(names) if len(parts) > kept else text in _known_versions(names)
 
 
-def _plain(number: float) -> str:
+def _number_text(number: float) -> str:
     return str(int(number)) if float(number).is_integer() else str(number)
 
 

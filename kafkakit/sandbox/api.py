@@ -1,3 +1,3 @@
 """What other tools use of `sandbox`: counting records in and out, and the environment of a demo's commands."""
 
-from kafkakit.sandbox.decide.workload import Tally, demo_environment, tally
+from kafkakit.sandbox.decide.workload import RecordTally, demo_environment, tally

@@ -12,8 +12,8 @@ from kafkakit.sandbox.decide.processes import sandbox_profiles
 from kafkakit.sandbox.decide.spec import (
     KRAFT_VERSION,
     ZOOKEEPER_VERSION,
-    Mode,
-    Secure,
+    ClientSecurity,
+    MetadataMode,
     build_spec,
     parse_log_dirs,
     parse_racks_of,
@@ -33,14 +33,14 @@ app = new_group("Run a real local Kafka cluster to try things on.")
 DEFAULT_NAME = "sandbox"
 Name = Annotated[str, typer.Option("--name", metavar="NAME", help="Sandbox to use; also the name of its profile.")]
 BrokerId = Annotated[int, typer.Argument(metavar="BROKER", help="Broker id, such as 1001.")]
-ModeOption = Annotated[Mode, typer.Option("--mode", help="Where the cluster's metadata is kept.")]
+ModeOption = Annotated[MetadataMode, typer.Option("--mode", help="Where the cluster's metadata is kept.")]
 SecureOption = Annotated[
-    Secure, typer.Option("--secure", help="What clients need: certificates (tls), passwords (scram), or both.")
+    ClientSecurity, typer.Option("--secure", help="What clients need: certificates (tls), passwords (scram), or both.")
 ]
 
 
 @app.command("up", cls=CliCommand)
-def up(
+def start_cluster(
     ctx: typer.Context,
     brokers: Annotated[int, typer.Option("--brokers", help="Number of brokers; their ids are 1001 and up.")] = 3,
     racks: Annotated[
@@ -62,8 +62,8 @@ def up(
             help=f"Kafka version; {KRAFT_VERSION}, or {ZOOKEEPER_VERSION} with ZooKeeper, when not given.",
         ),
     ] = None,
-    mode: ModeOption = Mode.KRAFT,
-    secure: SecureOption = Secure.NONE,
+    mode: ModeOption = MetadataMode.KRAFT,
+    secure: SecureOption = ClientSecurity.NONE,
     rack_of: Annotated[
         list[str] | None,
         typer.Option(
@@ -95,20 +95,20 @@ def up(
     defined = open_profiles(cli.given, lambda _: None).files.profile_names().get(name)
     store.refuse_taken_name(defined.path if defined else None)
     grown = grow(machine, store, spec, cli.output)
-    state, started = (grown, True) if grown else lifecycle.up(machine, store, spec, cli.output)
+    state, started = (grown, True) if grown else lifecycle.start_sandbox(machine, store, spec, cli.output)
     if not started:
         cli.output.say(f"sandbox {name} runs already")
     finish(cli, up_report(state, node_statuses(machine, store, state), str(store.profile_file(name))))
 
 
 @app.command("down", cls=CliCommand)
-def down(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
+def stop_cluster(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
     """Stop the cluster's processes and delete its data, its secrets and its profile (also as the default)."""
     from kafkakit.config.read.settings import open_profiles
 
     cli = cli_context(ctx)
     machine, store = this_machine(cli.folders.cache), store_of(name, cli.folders.state, cli.folders.config)
-    stopped = lifecycle.down(machine, store)
+    stopped = lifecycle.stop_sandbox(machine, store)
     own = {user for user in sandbox_profiles(name) if not store.profile_file(user).exists()}
     forgotten = open_profiles(cli.given, lambda _: None).forget(own) if stopped is not None else None
     finish(cli, down_report(name, stopped, forgotten))
@@ -119,7 +119,7 @@ def status(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
     """Show each process of the cluster: pid, address, rack, its state in the cluster, and its log."""
     cli = cli_context(ctx)
     machine, store = this_machine(cli.folders.cache), store_of(name, cli.folders.state, cli.folders.config)
-    state = lifecycle.loaded(store)
+    state = lifecycle.load_state(store)
     finish(cli, status_report(state, node_statuses(machine, store, state), str(store.profile_file(name))))
 
 
@@ -127,7 +127,7 @@ def status(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
 def env(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
     """Print shell commands that select the cluster in this shell: eval "$(kafkakit sandbox env)"."""
     cli = cli_context(ctx)
-    finish(cli, env_report(lifecycle.loaded(store_of(name, cli.folders.state, cli.folders.config))))
+    finish(cli, env_report(lifecycle.load_state(store_of(name, cli.folders.state, cli.folders.config))))
 
 
 @app.command("kill", cls=CliCommand)
@@ -169,7 +169,7 @@ def load(
 
     cli = cli_context(ctx)
     machine, store = this_machine(cli.folders.cache), store_of(name, cli.folders.state, cli.folders.config)
-    state = lifecycle.loaded(store)
+    state = lifecycle.load_state(store)
     request = build_request(
         topics=topics,
         partitions=partitions,
@@ -189,8 +189,8 @@ def load(
 
 def demo(
     ctx: typer.Context,
-    mode: ModeOption = Mode.KRAFT,
-    secure: SecureOption = Secure.NONE,
+    mode: ModeOption = MetadataMode.KRAFT,
+    secure: SecureOption = ClientSecurity.NONE,
     data: Annotated[
         str, typer.Option("--data", metavar="SIZE", help="Bytes to load before the broker dies.")
     ] = "300MB",
@@ -202,7 +202,7 @@ def demo(
     Each command is shown before it runs. The cluster is removed at the end, also after Ctrl-C.
     """
     from kafkakit.config.read.environment import read_environment
-    from kafkakit.config.read.settings import Given, load_settings
+    from kafkakit.config.read.settings import GivenSettings, load_settings
     from kafkakit.sandbox.decide.workload import DemoRequest, demo_environment
     from kafkakit.sandbox.demo import DemoTools, refuse_existing, run_demo
     from kafkakit.sandbox.report import demo_report
@@ -213,7 +213,7 @@ def demo(
     environment = demo_environment(read_environment())
 
     def connect() -> "tuple[ClusterAdmin, DataPlane]":
-        settings = load_settings(Given(profile=name), environment, warn=cli.output.warn, input_allowed=False)
+        settings = load_settings(GivenSettings(profile=name), environment, warn=cli.output.warn, input_allowed=False)
         return open_admin(settings), open_data(settings)
 
     request = DemoRequest(name=name, mode=mode, secure=secure, data=data, throttle=throttle)

@@ -23,7 +23,7 @@ from kafkakit.core.records import Record
 from kafkakit.core.text import shell_command
 from kafkakit.ports.acting import Clock, ProgressBar, Reporter, pause, repeat_every, wait_until
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.data import DataPlane, Producer
+from kafkakit.ports.data import DataPlane, DurableProducer
 from kafkakit.ports.machine import Machine
 from kafkakit.sandbox.decide import processes, workload
 from kafkakit.sandbox.decide.processes import (
@@ -34,9 +34,9 @@ from kafkakit.sandbox.decide.processes import (
     find_tool,
     secrets_folder,
 )
-from kafkakit.sandbox.decide.workload import Tally, TopicLoad, chunk, chunk_sizes, filler, tally
+from kafkakit.sandbox.decide.workload import RecordTally, TopicLoad, chunk, chunk_sizes, filler, tally
 from kafkakit.sandbox.folders import Store
-from kafkakit.sandbox.lifecycle import admin_security, loaded
+from kafkakit.sandbox.lifecycle import admin_security, load_state
 
 TOPIC = "demo-traffic"
 _VALUE_BYTES = 200
@@ -52,7 +52,7 @@ def make_topic(admin: ClusterAdmin, assignments: dict[int, tuple[int, ...]]) -> 
         raise OperationFailedError(f"cannot make the topic {TOPIC}: {error}")
 
 
-class Traffic:
+class SandboxTraffic:
     """A writing and a reading thread; `stop` ends both and compares what went in with what came out."""
 
     def __init__(self, plane: DataPlane, clock: Clock, partitions: int) -> None:
@@ -79,7 +79,7 @@ class Traffic:
         """Records acknowledged and read until now."""
         return len(self._acknowledged), len(self._read)
 
-    def stop(self, drain_s: float) -> Tally:
+    def stop(self, drain_s: float) -> RecordTally:
         """Stop writing, wait up to `drain_s` seconds for the reader to see all of it, and count.
 
         Raises what ended a thread before: records that nobody wrote or read are not lost.
@@ -188,7 +188,7 @@ def run_demo(request: workload.DemoRequest, tools: DemoTools, connect: Connect) 
 
 def _lose_and_replace(
     request: workload.DemoRequest, tools: DemoTools, connect: Connect, folder: str
-) -> tuple[workload.Tally, int, int]:
+) -> tuple[workload.RecordTally, int, int]:
     """Every step but the last; returns the traffic's records, and the loaded records before and after."""
     tools.title("1. A cluster of six brokers in three racks")
     tools.run(request.up(brokers=6))
@@ -232,11 +232,11 @@ def _loaded_records(connect: Connect) -> int:
 
 
 @contextmanager
-def _traffic(tools: DemoTools, connect: Connect) -> Iterator[Traffic]:
+def _traffic(tools: DemoTools, connect: Connect) -> Iterator[SandboxTraffic]:
     admin, data = connect()
     with closing(admin):
         make_topic(admin, workload.traffic_replicas())
-    traffic = Traffic(data, tools.clock, workload.PARTITIONS)
+    traffic = SandboxTraffic(data, tools.clock, workload.PARTITIONS)
     traffic.start()
     pause(tools.clock, _WARM_UP_S)
     try:
@@ -245,7 +245,7 @@ def _traffic(tools: DemoTools, connect: Connect) -> Iterator[Traffic]:
         traffic.stop(drain_s=5)
 
 
-def _print_progress(tools: DemoTools, traffic: Traffic) -> None:
+def _print_progress(tools: DemoTools, traffic: SandboxTraffic) -> None:
     acknowledged, read = traffic.so_far
     tools.reporter.say(f"records acknowledged and read so far: {acknowledged} and {read}")
 
@@ -301,7 +301,7 @@ def _create(admin: ClusterAdmin, clock: Clock, loads: Sequence[TopicLoad]) -> No
     raise OperationFailedError(f"{wanted - led} partitions have no leader after {_LEADERS_LIMIT_S:.0f} s")
 
 
-def _check(producer: Producer) -> None:
+def _check(producer: DurableProducer) -> None:
     if producer.failed:
         raise OperationFailedError(f"{producer.failed} records were refused: {producer.last_error}")
 
@@ -312,7 +312,7 @@ def run_tool(machine: Machine, store: Store, words: Sequence[str], reporter: Rep
     The first tool of a Kafka version downloads its jar, which the brokers do not need.
     """
     name, *given = words
-    state = loaded(store)
+    state = load_state(store)
     tool = find_tool(name, state.spec.kafka)
     servers, security = state.layout.bootstrap_servers, admin_security(state, store)
     properties = f"{secrets_folder(str(store.root))}/{ADMIN}.properties"

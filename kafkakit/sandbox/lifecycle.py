@@ -45,18 +45,18 @@ from kafkakit.sandbox.decide.processes import (
     zookeeper_properties,
 )
 from kafkakit.sandbox.decide.spec import (
-    Layout,
+    ClientSecurity,
     Node,
     NodeRecord,
+    NodeRole,
     NodeStatus,
     Phase,
-    Role,
+    SandboxLayout,
     SandboxSpec,
     SandboxState,
-    Secure,
     broker_listeners,
     broker_node,
-    continued,
+    continue_spec,
     describe,
     directories_needed,
     lay_out,
@@ -65,13 +65,23 @@ from kafkakit.sandbox.decide.spec import (
 )
 from kafkakit.sandbox.folders import Store
 
-__all__ = ["admin_security", "down", "kafka_uuid", "kill", "loaded", "restart", "start_node", "up", "wait_until_up"]
+__all__ = [
+    "admin_security",
+    "kafka_uuid",
+    "kill",
+    "load_state",
+    "restart",
+    "start_node",
+    "start_sandbox",
+    "stop_sandbox",
+    "wait_until_up",
+]
 
 _PORT_ATTEMPTS = 3
 _OLD_SESSION_LIMIT_S = 60.0
 
 
-def up(machine: Machine, store: Store, spec: SandboxSpec, reporter: Reporter) -> tuple[SandboxState, bool]:
+def start_sandbox(machine: Machine, store: Store, spec: SandboxSpec, reporter: Reporter) -> tuple[SandboxState, bool]:
     """Start the sandbox and wait until every broker is registered and unfenced.
 
     Returns the state and whether anything was started: one that runs already is left as it is. On any
@@ -123,7 +133,7 @@ def _already_up(machine: Machine, store: Store, spec: SandboxSpec, reporter: Rep
         reporter.say(f"no process of the earlier sandbox {spec.name} is left; starting again, without its data")
         _remove(machine, store, state)
         return None
-    if state.spec != continued(spec, state.spec):
+    if state.spec != continue_spec(spec, state.spec):
         raise RefusedError(
             f"sandbox {spec.name} runs already, with {describe(state.spec)}",
             hint=str(shell_command("sandbox down", name=spec.name)),
@@ -137,7 +147,7 @@ def _already_up(machine: Machine, store: Store, spec: SandboxSpec, reporter: Rep
 
 
 def _revival_hint(name: str, dead: Sequence[NodeRecord]) -> str:
-    if any(record.node.role is not Role.BROKER for record in dead):
+    if any(record.node.role is not NodeRole.BROKER for record in dead):
         return str(shell_command("sandbox down", name=name))
     return str(shell_command("sandbox restart", str(dead[0].node.id), name=name))
 
@@ -146,7 +156,7 @@ def _start(
     machine: Machine,
     store: Store,
     spec: SandboxSpec,
-    launch: processes.Launch,
+    launch: processes.JavaLaunch,
     reporter: Reporter,
     progress: ProgressBar,
 ) -> SandboxState:
@@ -202,7 +212,7 @@ def _remove_profiles(store: Store, name: str) -> None:
             store.remove_profile(profile_name(name, user))
 
 
-def down(machine: Machine, store: Store) -> int | None:
+def stop_sandbox(machine: Machine, store: Store) -> int | None:
     """Stop the sandbox's processes and delete all it has; returns how many were stopped, None without one."""
     with store.locked():
         state = store.load()
@@ -212,7 +222,7 @@ def down(machine: Machine, store: Store) -> int | None:
         return _remove(machine, store, state)
 
 
-def loaded(store: Store) -> SandboxState:
+def load_state(store: Store) -> SandboxState:
     """The state of a sandbox that must be there; raises `UsageError` otherwise."""
     state = store.load()
     if state is None:
@@ -229,7 +239,7 @@ def loaded(store: Store) -> SandboxState:
 def kill(machine: Machine, store: Store, broker_id: int) -> bool:
     """SIGKILL a broker; returns False when it was dead already."""
     with store.locked():
-        record = _broker(loaded(store), broker_id)
+        record = _broker(load_state(store), broker_id)
         return record.process is not None and bool(machine.processes.kill([record.process]))
 
 
@@ -237,7 +247,7 @@ def restart(machine: Machine, store: Store, broker_id: int, reporter: Reporter) 
     """Start a dead broker, or stop and start a live one; waits until it is registered and unfenced."""
     label = f"starting broker {broker_id}"
     with log_tails_printed(reporter), store.locked(), reporter.progress(label) as progress:
-        state = loaded(store)
+        state = load_state(store)
         record = _broker(state, broker_id)
         if record.process is not None:
             # A clean stop ends the broker's session, which it would have to wait for otherwise.
@@ -276,7 +286,7 @@ def grow(machine: Machine, store: Store, spec: SandboxSpec, reporter: Reporter) 
         state = store.load()
         if state is None:
             return None
-        spec = continued(spec, state.spec)
+        spec = continue_spec(spec, state.spec)
         if not _can_grow(machine, state, spec):
             return None
         before = state
@@ -315,21 +325,21 @@ def _can_grow(machine: Machine, state: SandboxState, spec: SandboxSpec) -> bool:
     )
 
 
-def _write_node(store: Store, state: SandboxState, node: Node, launch: processes.Launch) -> None:
+def _write_node(store: Store, state: SandboxState, node: Node, launch: processes.JavaLaunch) -> None:
     layout = state.layout
     neighbour = processes.properties_file(layout.brokers[0])
     own = broker_properties(state.spec, layout, node, str(store.root), None)
     store.make_folder(node.folder)
     store.write(processes.argument_file(node), processes.node_arguments(node, launch))
-    store.write(processes.properties_file(node), _like(store.read_text(neighbour), own))
+    store.write(processes.properties_file(node), _copy_of_neighbour(store.read_text(neighbour), own))
     for directory, directory_id in zip(node.log_dirs, node.directory_ids, strict=True):
         store.make_folder(directory)
-        if layout.keeper.role is Role.CONTROLLER:
+        if layout.keeper.role is NodeRole.CONTROLLER:
             text = render_properties(meta_properties(state.cluster_id, node.id, directory_id))
             store.write(f"{directory}/meta.properties", text)
 
 
-def _like(neighbour: str, own: dict[str, str]) -> str:
+def _copy_of_neighbour(neighbour: str, own: dict[str, str]) -> str:
     lines = []
     for line in neighbour.splitlines():
         key = line.partition("=")[0]
@@ -340,9 +350,9 @@ def _like(neighbour: str, own: dict[str, str]) -> str:
 _FORMAT_LIMIT_S = 300.0
 
 
-def write_secrets(machine: Machine, store: Store, spec: SandboxSpec, layout: Layout) -> Passwords | None:
+def write_secrets(machine: Machine, store: Store, spec: SandboxSpec, layout: SandboxLayout) -> Passwords | None:
     """Make passwords, keys and certificates as the mode needs them; None for an open cluster."""
-    if spec.secure is Secure.NONE:
+    if spec.secure is ClientSecurity.NONE:
         return None
     root = str(store.root)
     store.make_folder(secrets_folder(root))
@@ -358,7 +368,7 @@ def write_secrets(machine: Machine, store: Store, spec: SandboxSpec, layout: Lay
     return passwords
 
 
-def write_nodes(store: Store, state: SandboxState, launch: processes.Launch, passwords: Passwords | None) -> None:
+def write_nodes(store: Store, state: SandboxState, launch: processes.JavaLaunch, passwords: Passwords | None) -> None:
     """Write each node's folder: configuration, argument file and, for KRaft brokers, formatted log dirs."""
     layout = state.layout
     for node in layout.nodes:
@@ -370,27 +380,27 @@ def write_nodes(store: Store, state: SandboxState, launch: processes.Launch, pas
         for directory in node.log_dirs:
             store.make_folder(directory)
         for directory, directory_id in zip(node.log_dirs, node.directory_ids, strict=False):
-            if layout.keeper.role is Role.CONTROLLER:
+            if layout.keeper.role is NodeRole.CONTROLLER:
                 text = render_properties(meta_properties(state.cluster_id, node.id, directory_id))
                 store.write(f"{directory}/meta.properties", text)
 
 
 def _settings(
-    state: SandboxState, layout: Layout, node: Node, store: Store, passwords: Passwords | None
+    state: SandboxState, layout: SandboxLayout, node: Node, store: Store, passwords: Passwords | None
 ) -> dict[str, str]:
-    if node.role is Role.ZOOKEEPER:
+    if node.role is NodeRole.ZOOKEEPER:
         return zookeeper_properties(layout)
-    if node.role is Role.CONTROLLER:
+    if node.role is NodeRole.CONTROLLER:
         return controller_properties(state.spec, layout, passwords)
     return broker_properties(state.spec, layout, node, str(store.root), passwords)
 
 
 def start_processes(
-    machine: Machine, store: Store, state: SandboxState, launch: processes.Launch, passwords: Passwords | None
+    machine: Machine, store: Store, state: SandboxState, launch: processes.JavaLaunch, passwords: Passwords | None
 ) -> SandboxState:
     """Start the keeper first: a broker without a controller asks for it all the time, a quarter of its start."""
     for node in state.layout.nodes:
-        if node.role is Role.CONTROLLER:
+        if node.role is NodeRole.CONTROLLER:
             _format(machine, store, state, launch, passwords)
         state = start_node(machine, store, state, node)
     return state
@@ -407,7 +417,7 @@ def start_node(machine: Machine, store: Store, state: SandboxState, node: Node) 
 
 
 def _format(
-    machine: Machine, store: Store, state: SandboxState, launch: processes.Launch, passwords: Passwords | None
+    machine: Machine, store: Store, state: SandboxState, launch: processes.JavaLaunch, passwords: Passwords | None
 ) -> None:
     """Run Kafka's storage tool on the controller's metadata dir."""
     node = state.layout.keeper
@@ -452,15 +462,15 @@ def wait_until_up(
     machine: Machine, store: Store, state: SandboxState, broker_ids: Sequence[int], progress: ProgressBar
 ) -> SandboxState:
     """Wait until the named brokers are registered and unfenced; raises `NodeFailedError` when one exits."""
-    wanted = [record for record in state.nodes if record.node.id in broker_ids and record.node.role is Role.BROKER]
+    wanted = [record for record in state.nodes if record.node.id in broker_ids and record.node.role is NodeRole.BROKER]
     security = admin_security(state, store)
     for _ in repeat_every(machine.clock, _POLL_S, START_LIMIT_S):
         for record in (state.nodes[0], *wanted):
             if not is_alive(machine, record):
-                raise _exited(store, record.node)
+                raise _exited_error(store, record.node)
         open_now = sum(machine.processes.answers(_client_port(record.node)) for record in wanted)
         progress.update(open_now, len(wanted), "brokers listen")
-        if open_now == len(wanted) and _unfenced(machine, wanted, security) >= {r.node.id for r in wanted}:
+        if open_now == len(wanted) and _unfenced_brokers(machine, wanted, security) >= {r.node.id for r in wanted}:
             return state
     late = next((r.node for r in wanted if not machine.processes.answers(_client_port(r.node))), wanted[0].node)
     raise NodeFailedError(
@@ -484,7 +494,7 @@ def _client_port(node: Node) -> int:
     return int(node.address.rsplit(":", 1)[1])
 
 
-def _unfenced(machine: Machine, wanted: Sequence[NodeRecord], security: Security) -> set[int]:
+def _unfenced_brokers(machine: Machine, wanted: Sequence[NodeRecord], security: Security) -> set[int]:
     """The brokers that the wanted ones report as alive; empty while none of them answers.
 
     Other brokers are not asked: for a while they still report a broker as alive that was killed a moment ago.
@@ -516,7 +526,7 @@ def live_cluster_id(machine: Machine, store: Store, state: SandboxState) -> str:
         admin.close()
 
 
-def _exited(store: Store, node: Node) -> NodeFailedError:
+def _exited_error(store: Store, node: Node) -> NodeFailedError:
     tail = store.tail(node.log_file)
     lines = store.tail(node.log_file, 200)
     if any(sign in line for line in lines for sign in _OLD_SESSION):
@@ -540,7 +550,7 @@ def node_statuses(machine: Machine, store: Store, state: SandboxState) -> tuple[
     for record in state.nodes:
         alive = is_alive(machine, record)
         word = "running" if alive else "dead"
-        if alive and record.node.role is Role.BROKER:
+        if alive and record.node.role is NodeRole.BROKER:
             word = str(reported.get(record.node.id, "unregistered"))
         pid = record.process.pid if alive and record.process else None
         found.append(NodeStatus(node=record.node, pid=pid, state=word))
@@ -551,12 +561,12 @@ _BUILD_LIMIT_S = 600.0
 _NUMBER = re.compile(r" id: \d+$", re.MULTILINE)
 
 
-def find_launch(machine: Machine, version: str, java: str, class_path: Sequence[str]) -> processes.Launch:
+def find_launch(machine: Machine, version: str, java: str, class_path: Sequence[str]) -> processes.JavaLaunch:
     """How to start Java here: with the class archive of this Kafka and Java, or recording for it where there is none.
 
     A JVM that failed to write an archive left an empty file, and starts without one.
     """
-    launch = processes.Launch(java=java, class_path=tuple(class_path))
+    launch = processes.JavaLaunch(java=java, class_path=tuple(class_path))
     if not machine.class_archives:
         return launch
     folder = Path(machine.class_archives)
@@ -572,7 +582,7 @@ def find_launch(machine: Machine, version: str, java: str, class_path: Sequence[
 
 
 def build_class_archive(
-    machine: Machine, store: Store, state: SandboxState, launch: processes.Launch, reporter: Reporter
+    machine: Machine, store: Store, state: SandboxState, launch: processes.JavaLaunch, reporter: Reporter
 ) -> None:
     """Write the archive of what a recording sandbox loaded, under a temporary name first.
 
@@ -586,7 +596,7 @@ def build_class_archive(
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     class_list, arguments = f"{keeper.folder}/all.classes", f"{keeper.folder}/archive.args"
     lists = [processes.class_list_file(node) for node in state.layout.nodes[:2]]
-    store.write(class_list, "".join(_joined([*lists, processes.format_class_list_file(keeper)])))
+    store.write(class_list, "".join(_join_lists([*lists, processes.format_class_list_file(keeper)])))
     store.write(arguments, processes.archive_arguments(launch, class_list, str(temporary)))
     with contextlib.suppress(OSError):
         command = (state.java, processes.marker(keeper), f"@{arguments}")
@@ -607,7 +617,7 @@ def _digest(java: str, class_path: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
 
 
-def _joined(lists: Iterable[str]) -> dict[str, None]:
+def _join_lists(lists: Iterable[str]) -> dict[str, None]:
     """The lines of several class lists, each once.
 
     A line that a running process has not finished is left out, and so are classes with a source, which not the class

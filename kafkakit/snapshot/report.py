@@ -4,7 +4,7 @@ import json
 from collections import Counter
 
 from kafkakit.core.model import Broker, ClusterSnapshot
-from kafkakit.core.quantities import counted, format_bytes
+from kafkakit.core.quantities import count_of, format_bytes
 from kafkakit.report.report import RawDocument, Report, ResultTable
 
 COLUMNS = ("id", "rack", "state", "replicas", "leaders", "bytes", "free_bytes", "problem")
@@ -71,15 +71,15 @@ def summary_of(snapshot: ClusterSnapshot) -> str:
     states = Counter(str(b.state) for b in snapshot.brokers)
     brokers = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
     text = (
-        f"cluster {snapshot.cluster_id}: {counted(len(snapshot.brokers), 'broker')} ({brokers}), "
-        f"{counted(len(snapshot.topics), 'topic')}, {counted(len(partitions), 'partition')}, "
-        f"{counted(replicas, 'replica')}"
+        f"cluster {snapshot.cluster_id}: {count_of(len(snapshot.brokers), 'broker')} ({brokers}), "
+        f"{count_of(len(snapshot.topics), 'topic')}, {count_of(len(partitions), 'partition')}, "
+        f"{count_of(replicas, 'replica')}"
     )
     if snapshot.sizes_taken:
         sized = [size for p in partitions for size in p.replica_bytes.values()]
-        text += f", {format_bytes(sum(sized))} in {counted(len(sized), 'copy', 'copies')} of known size"
+        text += f", {format_bytes(sum(sized))} in {count_of(len(sized), 'copy', 'copies')} of known size"
     if snapshot.reassignments:
-        text += f", {counted(len(snapshot.reassignments), 'move')} running"
+        text += f", {count_of(len(snapshot.reassignments), 'move')} running"
     return text
 
 

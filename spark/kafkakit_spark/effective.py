@@ -19,7 +19,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kafkakit.rules.audits.drift import Form, broker_defaults, compared_key, inherited_from
+from kafkakit.rules.audits.drift import TextForm, broker_defaults, compared_key, inherited_from
 from kafkakit.rules.config_defs import MINORS, NEWEST, config_table, minor_key
 from kafkakit.rules.effective import TIME_FORMS, UNLIMITED
 from kafkakit.rules.retention import TIME_ENTRY_BYTES, SegmentSettings
@@ -80,8 +80,10 @@ def effective_topics(inputs: JobInput) -> DataFrame:
         .groupBy("cluster", "topic")
         .agg(*(F.max(F.when(F.col("key") == key, F.col("value"))).alias(f"own_{name}") for name, key in KEYS.items()))
     )
-    frame = topics.join(own, ["cluster", "topic"], "left").join(F.broadcast(_inherited(inputs)), "cluster", "left")
-    frame = frame.withColumns({name: _chosen(name) for name in KEYS})
+    frame = topics.join(own, ["cluster", "topic"], "left").join(
+        F.broadcast(_inherited_values(inputs)), "cluster", "left"
+    )
+    frame = frame.withColumns({name: _choose_value(name) for name in KEYS})
     defaults = {name: F.coalesce(F.col(name)["text"], _default(key)) for name, key in KEYS.items()}
     is_set = [
         F.when(F.col(n).isNotNull(), F.struct(F.lit(k).alias("key"), F.col(n).alias("value"))) for n, k in KEYS.items()
@@ -107,7 +109,7 @@ def effective_topics(inputs: JobInput) -> DataFrame:
 
 def whole_number(text: Column) -> Column:
     """A text as a whole number of 64 bits, as `rules.effective.to_int` reads it; null where it is none."""
-    number = _exact(text)
+    number = _exact_number(text)
     # least and greatest pass over nulls.
     limited = F.least(F.greatest(number, F.lit(-UNLIMITED - 1)), F.lit(UNLIMITED)).cast("bigint")
     return F.when(number.isNotNull(), limited)
@@ -125,12 +127,12 @@ def minor_of_version(version: Column) -> Column:
     return found.otherwise(MINORS[0])
 
 
-def _exact(text: Column) -> Column:
+def _exact_number(text: Column) -> Column:
     digits = F.regexp_extract(text, r"^\s*([+-]?[0-9]+)\s*$", 1)
     return F.when(F.length(digits) <= 25, digits.try_cast("decimal(25,0)"))
 
 
-def _inherited(inputs: JobInput) -> DataFrame:
+def _inherited_values(inputs: JobInput) -> DataFrame:
     """One row for each cluster: version, whether a broker's settings are known, and what each key inherits from it."""
     configs = inputs.today("broker_configs")
     dead = inputs.today("brokers").where(~F.col("is_alive")).select("cluster", "broker")
@@ -144,7 +146,9 @@ def _inherited(inputs: JobInput) -> DataFrame:
     forms = sorted({form for key in (*_BROKER_KEYS.values(), CHECK_KEY) for form, _ in _forms(key)})
     rank = reduce(lambda seen, s: seen.when(F.col("source") == s, _LAYERS[s][0]), _LAYERS, F.when(F.lit(False), 0))
     strongest = [
-        F.min_by(_setting(F.col("value"), F.col("source")), F.when(F.col("key") == form, F.col("rank"))).alias(form)
+        F.min_by(_setting_column(F.col("value"), F.col("source")), F.when(F.col("key") == form, F.col("rank"))).alias(
+            form
+        )
         for form in forms
     ]
     values = (
@@ -176,23 +180,23 @@ def _broker_value(key: str) -> Column:
     for form, factor in _forms(key):
         value = F.col(f"`{form}`")
         text = value["text"] if factor == 1 else _times(value["text"], factor)
-        found.append(F.when(value["text"] != "", _setting(text, sources[value["source"]])))
+        found.append(F.when(value["text"] != "", _setting_column(text, sources[value["source"]])))
     return F.coalesce(*found)
 
 
-def _setting(text: Column, source: Column) -> Column:
+def _setting_column(text: Column, source: Column) -> Column:
     # Named by literals and with fields that may be null: all settings are of one type, to the last of its marks.
     return F.named_struct(F.lit("text"), text, F.lit("source"), source)
 
 
 def _times(text: Column, factor: int) -> Column:
-    number = _exact(text)
+    number = _exact_number(text)
     return F.when(number.isNull(), text).when(number < 0, "-1").otherwise((number * factor).cast("string"))
 
 
-def _chosen(name: str) -> Column:
+def _choose_value(name: str) -> Column:
     own = F.col(f"own_{name}")
-    chosen = F.when(own.isNotNull(), _setting(own, F.when(own.isNotNull(), F.lit("topic"))))
+    chosen = F.when(own.isNotNull(), _setting_column(own, F.when(own.isNotNull(), F.lit("topic"))))
     if name not in _BROKER_KEYS:
         return chosen
     having = [minor for minor in MINORS if KEYS[name] in config_table(minor).topic]
@@ -282,17 +286,17 @@ def keys_frame(spark: SparkSession, tables: Iterable[DataFrame]) -> DataFrame:
     return spark.createDataFrame([tuple(f) for key in sorted(names) if (f := compared_key(key)) is not None], COMPARED)
 
 
-def normal(value: Column, form: Column, factor: Column) -> Column:
+def normalize_value(value: Column, form: Column, factor: Column) -> Column:
     """One text for all texts of a value: numbers in the unit of the key that they stand for, lists sorted."""
     text = F.btrim(value, F.lit(BLANKS))
     number = F.when(text.rlike(r"^[+-]?[0-9]{1,25}$"), text.try_cast("decimal(26,0)"))
     whole = F.when((factor != 1) & (number < 0), F.lit("-1")).otherwise((number * factor).cast("string"))
     items = F.array_sort(F.transform(F.split(text, ","), lambda item: F.btrim(item, F.lit(BLANKS))))
     return (
-        F.when(form == Form.WHOLE, F.coalesce(whole, text))
-        .when(form == Form.BOOLEAN, F.lower(text))
-        .when(form == Form.DOUBLE, F.coalesce(text.try_cast("double").cast("string"), text))
-        .when(form == Form.LIST, F.array_join(items, ","))
+        F.when(form == TextForm.WHOLE, F.coalesce(whole, text))
+        .when(form == TextForm.BOOLEAN, F.lower(text))
+        .when(form == TextForm.DOUBLE, F.coalesce(text.try_cast("double").cast("string"), text))
+        .when(form == TextForm.LIST, F.array_join(items, ","))
         .otherwise(text)
     )
 
@@ -302,7 +306,7 @@ def settings(rows: DataFrame, keys: DataFrame) -> DataFrame:
     if "is_sensitive" in rows.columns:
         rows = rows.where(~F.coalesce("is_sensitive", F.lit(False)))
     known = rows.where(F.col("value").isNotNull()).join(F.broadcast(keys), "key")
-    return known.withColumn("value", normal(F.col("value"), F.col("form"), F.col("factor")))
+    return known.withColumn("value", normalize_value(F.col("value"), F.col("form"), F.col("factor")))
 
 
 def digest(*columns: str, when: Column | None = None) -> Column:
@@ -328,7 +332,7 @@ def own_settings(rows: DataFrame) -> DataFrame:
     return rows.where(F.coalesce(F.col("source") != "default", F.lit(True)))
 
 
-def unsettled(rows: DataFrame, present: DataFrame, days: DataFrame, name: str) -> DataFrame:
+def unsettled_rows(rows: DataFrame, present: DataFrame, days: DataFrame, name: str) -> DataFrame:
     """Those of `own_settings` whose topic or broker was not set alike on all days on which it was there.
 
     `present` is of `present_days`, `name` its column.
@@ -378,7 +382,7 @@ def changes(seen: DataFrame, present: DataFrame, name: str) -> DataFrame:
     value), first_day and last_day (of the new one). What a place begins or ends with is no change: it was not there on
     the day before, or after. `name` is the column of `present`.
     """
-    unstable = seen.where(F.col("bits") != _full()).groupBy(*PLACE, "key")
+    unstable = seen.where(F.col("bits") != _full_mask()).groupBy(*PLACE, "key")
     listed = unstable.agg(
         F.collect_list(F.struct("bits", *VALUE)).alias("runs"), F.first("all_days").alias("all_days")
     ).join(present, ["cluster", name], "left")
@@ -414,7 +418,7 @@ def changes(seen: DataFrame, present: DataFrame, name: str) -> DataFrame:
 
 def set_since(seen: DataFrame) -> DataFrame:
     """The values that are set on the last day, with `since`: from when on each day showed them."""
-    missing = _full().bitwiseAND(F.bitwise_not("bits"))
+    missing = _full_mask().bitwiseAND(F.bitwise_not("bits"))
     start = F.when(missing == 0, F.lit(0)).otherwise(F.length(F.bin(missing)))
     today = seen.where(_bit(F.col("bits"), F.size("all_days") - 1) == 1)
     return today.withColumn("since", F.get("all_days", start))
@@ -431,7 +435,7 @@ def _bit_of_day() -> Column:
     return F.call_function("shiftleft", F.lit(1).cast("bigint"), F.col("day"))
 
 
-def _full() -> Column:
+def _full_mask() -> Column:
     return F.call_function("shiftleft", F.lit(1).cast("bigint"), F.size("all_days")) - 1
 
 

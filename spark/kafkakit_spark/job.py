@@ -101,7 +101,7 @@ class DistantFiles:
             return {}
         newer = F.coalesce(F.col(VERSION_COLUMN), F.lit(1)) > TABLES[kind].version
         counted = (
-            raw.where(_among(pairs))
+            raw.where(_is_among(pairs))
             .groupBy("snapshot_date", "cluster")
             .agg(F.count("*").alias("n"), F.sum(newer.cast("int")).alias("newer"))
         )
@@ -111,7 +111,7 @@ class DistantFiles:
         raw = self._table(kind)
         if raw is None:
             raise ValueError(f"{self._base} has no {kind}")
-        return raw.where(_among(pairs)).where(F.coalesce(F.col(VERSION_COLUMN), F.lit(1)) <= TABLES[kind].version)
+        return raw.where(_is_among(pairs)).where(F.coalesce(F.col(VERSION_COLUMN), F.lit(1)) <= TABLES[kind].version)
 
     def rows(self, kind: str, pairs: Collection[Pair], names: Sequence[str]) -> Iterable[Mapping[str, Any]]:
         """See the port. Costs a job."""
@@ -498,7 +498,7 @@ class JobOutput:
     skipped: tuple[str, ...] = ()
 
 
-def _among(pairs: Collection[tuple[str, str]]) -> Column:
+def _is_among(pairs: Collection[tuple[str, str]]) -> Column:
     """True for rows of the given dates and clusters; columns of the path, so that no other file is opened."""
     by_date: dict[str, list[str]] = {}
     for snapshot_date, cluster in sorted(pairs):

@@ -110,7 +110,7 @@ def _run_job(spark: SparkSession, spec: JobSpec, name: str, store: SnapshotStore
     for table in output.tables.keys() - inputs.written:
         output.tables[table].write.mode("overwrite").parquet(f"{folder}/{table}.parquet")
     tables = {
-        table: _written(spark, frame, f"{folder}/{table}.parquet", store.is_here)
+        table: _write_frame(spark, frame, f"{folder}/{table}.parquet", store.is_here)
         for table, frame in sorted(output.tables.items())
     }
     # Not orderBy, which runs all of it once more to find the ranges.
@@ -120,7 +120,7 @@ def _run_job(spark: SparkSession, spec: JobSpec, name: str, store: SnapshotStore
         .sortWithinPartitions(F.desc("score"), "rule", "cluster", "where", "fingerprint")
     )
     ordered.write.mode("overwrite").parquet(f"{folder}/findings.parquet")
-    written = _written(spark, ordered, f"{folder}/findings.parquet", store.is_here)
+    written = _write_frame(spark, ordered, f"{folder}/findings.parquet", store.is_here)
     severities: dict[str, int] = {}
     rules: dict[str, int] = {}
     for severity, rule, number in written.numbers("severity", "rule"):
@@ -143,7 +143,7 @@ def _run_job(spark: SparkSession, spec: JobSpec, name: str, store: SnapshotStore
     )
 
 
-class Written(Protocol):
+class WrittenFrame(Protocol):
     """A frame that was written."""
 
     def rows(self) -> int:
@@ -157,7 +157,7 @@ class Written(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WrittenHere:
-    """Implements `Written` by the files of a folder of this host."""
+    """Implements `WrittenFrame` by the files of a folder of this host."""
 
     folder: Path
 
@@ -179,7 +179,7 @@ class WrittenHere:
 
 @dataclass(frozen=True, slots=True)
 class WrittenThere:
-    """Implements `Written` through Spark."""
+    """Implements `WrittenFrame` through Spark."""
 
     frame: DataFrame
 
@@ -192,7 +192,7 @@ class WrittenThere:
         return sorted((*(row[name] for name in columns), int(row["n"])) for row in counted)
 
 
-def _written(spark: SparkSession, frame: DataFrame, uri: str, is_here: bool) -> Written:
+def _write_frame(spark: SparkSession, frame: DataFrame, uri: str, is_here: bool) -> WrittenFrame:
     """A frame's folder of Parquet files, with one file at least, so that readers learn the columns."""
     folder = local_path(uri)
     if folder is not None and is_here:

@@ -19,7 +19,7 @@ from kafkakit.adapters.control_file import FileControl
 from kafkakit.adapters.files import write_file
 from kafkakit.adapters.host import life_of, this_holder
 from kafkakit.autothrottle.act.service import lead_path
-from kafkakit.core.cluster_facts import Sample
+from kafkakit.core.cluster_facts import MetricSample
 from kafkakit.core.errors import OperationFailedError, TerminationRequested, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.leases import Lease
@@ -376,11 +376,11 @@ class Service:
     def __init__(self, clock: FakeClock) -> None:
         self.clock, self.is_away = clock, False
 
-    def query(self, expression: str, at: datetime) -> tuple[Sample, ...]:
+    def query(self, expression: str, at: datetime) -> tuple[MetricSample, ...]:
         if self.is_away:
             raise TryLaterError("the metrics service does not answer")
         value = 0.0 if "reassignment" in expression else 300_000.0
-        return tuple(Sample({"broker_id": str(b)}, value, at) for b in (1, 2, 3))
+        return tuple(MetricSample({"broker_id": str(b)}, value, at) for b in (1, 2, 3))
 
 
 def test_rates_leave_room_for_measured_clients_and_stay_when_the_metrics_are_away(

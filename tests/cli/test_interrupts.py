@@ -174,7 +174,7 @@ def test_a_run_whose_terminal_is_gone_stops_as_after_ctrl_c(tmp_path: Path) -> N
 HELD = """
 import hashlib, os, signal, sys, threading
 from kafkakit.cli.context import CliContext
-from kafkakit.cli.search_watch import answered_at_once, watching
+from kafkakit.cli.search_watch import answered_at_once, watch_search
 
 sys.setswitchinterval(1000)
 begun = threading.Event()
@@ -189,19 +189,19 @@ SOLVING = """
 import os, random
 import numpy as np
 from kafkakit.cli.context import CliContext
-from kafkakit.cli.search_watch import watching
+from kafkakit.cli.search_watch import watch_search
 from kafkakit.placement.by_size.exact import ExactModel
 from kafkakit.placement.by_size.slots import make_table
-from kafkakit.placement.by_size.lp_relaxation import Limits
-from kafkakit.placement.group_rule import GroupRule
+from kafkakit.placement.by_size.lp_relaxation import LoadLimits
+from kafkakit.placement.group_rule import SpreadRule
 
 sizes = [random.Random(n).randrange(1 << 40) for n in range(60)]
-table = make_table([[n % 3] for n in range(60)], sizes, {{}}, GroupRule(), receivers=(0, 1, 2))
+table = make_table([[n % 3] for n in range(60)], sizes, {{}}, SpreadRule(), receivers=(0, 1, 2))
 none, most = np.zeros(3, dtype=np.int64), np.full(3, sum(sizes))
 cli = CliContext()
 {prepare}
-with watching(cli) as watch:
-    limits = Limits(floor=none, ceiling=most, even=np.ones(3, dtype=bool), offset=none)
+with watch_search(cli) as watch:
+    limits = LoadLimits(floor=none, ceiling=most, even=np.ones(3, dtype=bool), offset=none)
     model = ExactModel(table, limits, slides=True, watch=watch)
     solving = watch.solving
     watch.solving = lambda end: (solving(end), os.write(2, b"held\\n"))
@@ -270,7 +270,7 @@ FLOWING = """
 import hashlib, os, signal
 import numpy as np
 from kafkakit.cli.context import CliContext
-from kafkakit.cli.search_watch import answered_at_once, watching
+from kafkakit.cli.search_watch import answered_at_once, watch_search
 from kafkakit.core.errors import KafkakitError
 from kafkakit.placement import network
 

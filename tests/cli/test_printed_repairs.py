@@ -30,7 +30,7 @@ from kafkakit.core.model import (
 )
 from kafkakit.topicmappr.decide.audit_map import AUDIT_RULES, AuditHints, case_of, read_map
 from kafkakit.topicmappr.decide.check_rules import RULES
-from kafkakit.topicmappr.decide.requests import AuditRequest
+from kafkakit.topicmappr.decide.requests import MapAuditRequest
 from tests.clusters.shapes import make_snapshot
 from tests.fakes.admin import FakeClock, FakeStorageMetrics
 from tests.rigs.command_line import Home, Ran
@@ -886,7 +886,7 @@ def test_the_command_of_a_maps_finding_makes_it_go(home: Home, case: Judged) -> 
 
 def test_every_command_of_a_maps_finding_has_a_case() -> None:
     reading = read_map(json.dumps({"partitions": [{"topic": "t", "partition": 0, "replicas": [1]}]}).encode(), "m")
-    request = AuditRequest(map_file="m.json")
+    request = MapAuditRequest(map_file="m.json")
     hints = AuditHints(request, case_of(cluster({"t": [part(0, 1, 2)]}, "ab"), reading, request))
     assert {rule for rule in AUDIT_RULES if commands_in(hints.of(rule, "topic t"))} == {case.rule for case in JUDGED}
 

@@ -12,7 +12,7 @@ from kafkakit.adapters.host import life_of, this_holder
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.control_requests import ControlRequests
 from kafkakit.execution.act.leases import Lease, lease_path
-from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.execution.decide.schedule.work import BrokerRates
 from kafkakit.execution.decide.throttle import FOLLOWER_RATE, LEADER_RATE
 from tests.cli.test_reassign_cleanup import CleanupDesk
 from tests.invariants.journal import verify_effects, verify_journal
@@ -27,7 +27,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CleanupDesk:
 
 
 @contextmanager
-def executor(desk: CleanupDesk, *, answers: bool = True, refused: str = "") -> Iterator[list[Rates | None]]:
+def executor(desk: CleanupDesk, *, answers: bool = True, refused: str = "") -> Iterator[list[BrokerRates | None]]:
     """A run at work: it holds the lease and takes control requests up whenever time passes."""
     store = FileControl(desk.home.state / "control", write_file)
     lease = Lease(
@@ -41,7 +41,7 @@ def executor(desk: CleanupDesk, *, answers: bool = True, refused: str = "") -> I
     )
     token = lease.acquire()
     requests = ControlRequests(store, desk.clock, CLUSTER)
-    taken: list[Rates | None] = []
+    taken: list[BrokerRates | None] = []
 
     def look(_: float) -> None:
         requested = requests.read(token)
@@ -66,7 +66,7 @@ def test_a_run_at_work_is_asked_and_takes_the_rates_up(desk: CleanupDesk) -> Non
     with executor(desk) as taken:
         ran = desk.run("throttle", "40MB", "--throttle-broker", "3:in=10MB", "-o", "json")
     assert (ran.code, ran.stderr) == (0, "")
-    assert taken[-1] == Rates(into=40 * MB, out=40 * MB, into_of={3: 10 * MB})
+    assert taken[-1] == BrokerRates(into=40 * MB, out=40 * MB, into_of={3: 10 * MB})
     assert ran.json["rates"]["into_of"] == {"3": 10 * MB}
     assert "reassign apply" in ran.json["taken_up_by"]
     assert desk.cluster.calls == []
@@ -79,7 +79,7 @@ def test_what_was_wished_before_is_kept_where_only_a_part_is_named(desk: Cleanup
         assert "not known on this host" in unknown.stderr
         assert desk.run("throttle", "40MB").code == 0
         ran = desk.run("throttle", "same", "--throttle-broker", "3:in=10MB", "--throttle-dirs", "5MB", "-o", "tsv")
-    assert taken[-1] == Rates(into=40 * MB, out=40 * MB, inside=5 * MB, into_of={3: 10 * MB})
+    assert taken[-1] == BrokerRates(into=40 * MB, out=40 * MB, inside=5 * MB, into_of={3: 10 * MB})
     assert ran.stdout == "*\t40000000\t40000000\t5000000\n3\t10000000\t40000000\t5000000\n"
 
 

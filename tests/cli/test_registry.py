@@ -24,7 +24,7 @@ from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.registry.act.tag_store import TagStore
 from kafkakit.registry.decide.offsets import with_intervals
 from kafkakit.registry.decide.requests import OffsetsReply
-from kafkakit.registry.decide.tags import Kind
+from kafkakit.registry.decide.tags import ObjectKind
 from tests.fakes.control import FakeControlStore
 from tests.fakes.topics import MemoryTopics
 from tests.rigs.command_line import Home, Ran
@@ -33,7 +33,7 @@ from tests.rigs.registry import Registry, serving, small_cluster
 ROOT = "clusters/fake-cluster/registry"
 
 
-class Desk:
+class Harness:
     """A host with a profile, a cluster, and a store of tags; with `registry` a server stands before both."""
 
     def __init__(self, folder: Path, *, is_served: bool) -> None:
@@ -82,17 +82,17 @@ class Desk:
 
 
 @pytest.fixture(params=["store", "server"])
-def desk(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    desk = Desk(tmp_path, is_served=request.param == "server")
+def desk(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Harness]:
+    desk = Harness(tmp_path, is_served=request.param == "server")
     monkeypatch.setattr(wiring, "open_admin", desk.open_admin)
     with desk.stack:
         yield desk
 
 
-def test_a_tag_is_set_listed_queried_and_deleted(desk: Desk) -> None:
+def test_a_tag_is_set_listed_queried_and_deleted(desk: Harness) -> None:
     ran = desk.run("tag", "--topics", "test1,test2", "--brokers", "1001", "team:pay", "tier:hot")
     assert (ran.code, ran.stdout.splitlines()[-1]) == (0, "3 of 3 objects changed")
-    assert desk.tags.all(Kind.TOPIC, []) == {n: {"team": "pay", "tier": "hot"} for n in ("test1", "test2")}
+    assert desk.tags.all(ObjectKind.TOPIC, []) == {n: {"team": "pay", "tier": "hot"} for n in ("test1", "test2")}
     assert desk.run("untag", "--topics", "test2", "tier").code == 0
     found = desk.run("topics", "where tier = hot and partitions >= 2", "-o", "json").json
     assert [(t["name"], t["tags"]) for t in found["topics"]] == [("test1", {"team": "pay", "tier": "hot"})]
@@ -105,24 +105,24 @@ def test_a_tag_is_set_listed_queried_and_deleted(desk: Desk) -> None:
     ]
 
 
-def test_what_is_there_already_is_no_change(desk: Desk) -> None:
+def test_what_is_there_already_is_no_change(desk: Harness) -> None:
     desk.run("tag", "--brokers", "1001", "tier:hot")
     ran = desk.run("tag", "--brokers", "1001", "tier:hot")
     assert (ran.code, ran.stdout.splitlines()[-1]) == (0, "nothing to change")
 
 
-def test_a_dry_run_changes_nothing(desk: Desk) -> None:
+def test_a_dry_run_changes_nothing(desk: Harness) -> None:
     ran = desk.run("tag", "--topics", "test1", "a:1", "--dry-run")
     assert (ran.code, ran.stdout.splitlines()[-3:]) == (0, ["topic test1", "  + a: 1", "1 topic to change"])
     created = desk.run("create", "new", "--partitions", "2", "--replication", "2", "--dry-run")
     assert (created.code, "would create topic new: 2 partitions" in created.stdout) == (0, True)
     deleted = desk.run("delete", "test1", "--dry-run")
     assert (deleted.code, "would delete topic test1" in deleted.stdout) == (0, True)
-    assert desk.tags.all(Kind.TOPIC, []) == {}
+    assert desk.tags.all(ObjectKind.TOPIC, []) == {}
     assert desk.cluster.calls == []
 
 
-def test_a_new_topic_names_brokers_that_have_no_rack(desk: Desk) -> None:
+def test_a_new_topic_names_brokers_that_have_no_rack(desk: Harness) -> None:
     words = ("--partitions", "2", "--replication", "2")
     for more in (("--dry-run",), ()):
         ran = desk.run("create", "two", *words, *more)
@@ -131,33 +131,33 @@ def test_a_new_topic_names_brokers_that_have_no_rack(desk: Desk) -> None:
     assert (targeted.code, "no rack" in targeted.stdout) == (0, False), targeted.stderr
 
 
-def test_a_broker_that_is_down_is_tagged_where_it_is_known(desk: Desk) -> None:
+def test_a_broker_that_is_down_is_tagged_where_it_is_known(desk: Harness) -> None:
     """1009 holds a replica, 1010 was tagged when it lived, and 1011 was never there."""
     desk.cluster.add_topic("test3", {0: (1001, 1009)})
-    desk.tags.put(Kind.BROKER, "1010", {"tier": "cold"})
+    desk.tags.put(ObjectKind.BROKER, "1010", {"tier": "cold"})
     ran = desk.run("tag", "--brokers", "1009,1010,1001", "tier:hot")
     assert (ran.code, ran.stdout.splitlines()[-1]) == (0, "3 of 3 brokers changed")
     assert "brokers 1009, 1010 are not live" in ran.stderr
-    assert {name: desk.tags.get(Kind.BROKER, name) for name in ("1009", "1010")} == {
+    assert {name: desk.tags.get(ObjectKind.BROKER, name) for name in ("1009", "1010")} == {
         "1009": {"tier": "hot"},
         "1010": {"tier": "hot"},
     }
     assert desk.run("brokers", "where tier = hot", "-o", "tsv").stdout.count("\n") == 1
     ran = desk.run("untag", "--brokers", "1010", "tier")
-    assert (ran.code, desk.tags.get(Kind.BROKER, "1010")) == (0, {})
+    assert (ran.code, desk.tags.get(ObjectKind.BROKER, "1010")) == (0, {})
     assert "broker 1010 is not live" in ran.stderr
     ran = desk.run("tag", "--brokers", "1009,1011", "tier:x")
     assert (ran.code, "there is no live broker 1011" in ran.stderr) == (2, True)
-    assert desk.tags.get(Kind.BROKER, "1009") == {"tier": "hot"}
+    assert desk.tags.get(ObjectKind.BROKER, "1009") == {"tier": "hot"}
 
     rules = "brokers: [{names: [1001, 1009], tags: {size: 4}}, {where: tier = hot, tags: {seen: 'yes'}}]"
     ran = desk.run("apply", desk.file("tags.yaml", rules), "--prune", "ti", "--yes")
     assert (ran.code, "broker 1009 is not live" in ran.stderr) == (0, True)
-    assert desk.tags.get(Kind.BROKER, "1009") == {"size": "4"}
-    assert desk.tags.get(Kind.BROKER, "1001") == {"seen": "yes", "size": "4"}
+    assert desk.tags.get(ObjectKind.BROKER, "1009") == {"size": "4"}
+    assert desk.tags.get(ObjectKind.BROKER, "1001") == {"seen": "yes", "size": "4"}
 
 
-def test_patterns_and_all_brokers_are_named_as_in_planning(desk: Desk) -> None:
+def test_patterns_and_all_brokers_are_named_as_in_planning(desk: Harness) -> None:
     for words in (("tag", "--topics", "test[12]", "a:1"), ("tag", "--brokers", "-2", "a:1")):
         assert desk.run(*words).code == 2  # more may be meant than is written, so it asks
         assert desk.run(*words, "--yes").code == 0
@@ -168,13 +168,13 @@ def test_patterns_and_all_brokers_are_named_as_in_planning(desk: Desk) -> None:
     assert "there is no topic te.st" in desk.run("tag", "--topics", "te.st", "a:1").stderr
 
 
-def test_a_query_that_chooses_is_confirmed(desk: Desk) -> None:
+def test_a_query_that_chooses_is_confirmed(desk: Harness) -> None:
     words = ("tag", "--brokers", "where rack = a", "tier:hot")
     refused = desk.run(*words)
-    assert (refused.code, desk.tags.all(Kind.BROKER, [])) == (2, {})
+    assert (refused.code, desk.tags.all(ObjectKind.BROKER, [])) == (2, {})
     assert "pass --yes" in refused.stderr
     assert desk.run(*words, "--yes").code == 0
-    assert set(desk.tags.all(Kind.BROKER, [])) == {"1001", "1004"}
+    assert set(desk.tags.all(ObjectKind.BROKER, [])) == {"1001", "1004"}
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_a_query_that_chooses_is_confirmed(desk: Desk) -> None:
         (("delete", "test3", "--yes"), "there is no topic test3; did you mean test2?"),
     ],
 )
-def test_a_refusal_is_one_line(desk: Desk, words: tuple[str, ...], message: str) -> None:
+def test_a_refusal_is_one_line(desk: Harness, words: tuple[str, ...], message: str) -> None:
     ran = desk.run(*words)
     errors = [line for line in ran.stderr.splitlines() if line.startswith("error: ")]
     assert ran.code in (1, 2)
@@ -210,19 +210,19 @@ def test_a_refusal_is_one_line(desk: Desk, words: tuple[str, ...], message: str)
     assert desk.cluster.calls == []
 
 
-def test_a_topic_of_one_partition_is_told_in_good_english(desk: Desk) -> None:
+def test_a_topic_of_one_partition_is_told_in_good_english(desk: Harness) -> None:
     ran = desk.run("create", "one", "--partitions", "1", "--replication", "2", "--dry-run")
     assert "would create topic one: 1 partition, 2 replicas of each" in ran.stdout.splitlines()
 
 
-def test_topics_come_and_go(desk: Desk) -> None:
+def test_topics_come_and_go(desk: Harness) -> None:
     desk.run("tag", "--brokers", "1001,1002", "tier:hot")
     ran = desk.run(
         "create", "new", "--partitions", "3", "--replication", "2", "--tag", "team:a", "--target-tag", "tier:hot",
         "--topic-config", "retention.ms=1000", "-o", "json",
     )  # fmt: skip
     assert (ran.code, ran.json["state"]) == (0, "created")
-    assert desk.tags.get(Kind.TOPIC, "new") == {"team": "a"}
+    assert desk.tags.get(ObjectKind.TOPIC, "new") == {"team": "a"}
     (found,) = desk.run("topics", "new", "--with-replicas", "-o", "json").json["topics"]
     assert found["configs"] == {"retention.ms": "1000"}
     assert {tuple(sorted(ids)) for ids in found["replicas"].values()} == {(1001, 1002)}
@@ -246,17 +246,17 @@ brokers:
 """
 
 
-def test_apply_shows_makes_and_repeats_nothing(desk: Desk) -> None:
-    desk.tags.put(Kind.TOPIC, "test1", {"k8s.old": "1", "kept": "1", "tier": "cold"})
+def test_apply_shows_makes_and_repeats_nothing(desk: Harness) -> None:
+    desk.tags.put(ObjectKind.TOPIC, "test1", {"k8s.old": "1", "kept": "1", "tier": "cold"})
     file = desk.file("tags.yaml", TAGS)
     assert desk.run("apply", file).code == 2
     dry = desk.run("apply", file, "--prune", "k8s.", "--dry-run").stdout
     assert "topic test1\n  + k8s.app: x\n  - k8s.old: 1\n  + team: pay\n  ~ tier: cold -> hot\n" in dry
-    assert desk.tags.get(Kind.TOPIC, "test2") is None
+    assert desk.tags.get(ObjectKind.TOPIC, "test2") is None
     ran = desk.run("apply", file, "--prune", "k8s.", "--yes", "-o", "json")
     assert (ran.code, ran.json["counts"]) == (0, {"done": 4})
-    assert desk.tags.get(Kind.TOPIC, "test1") == {"k8s.app": "x", "kept": "1", "team": "pay", "tier": "hot"}
-    assert desk.tags.get(Kind.BROKER, "1002") == {"size": "4"}
+    assert desk.tags.get(ObjectKind.TOPIC, "test1") == {"k8s.app": "x", "kept": "1", "team": "pay", "tier": "hot"}
+    assert desk.tags.get(ObjectKind.BROKER, "1002") == {"size": "4"}
     again = desk.run("apply", "-", "--prune", "k8s.", "--yes", stdin=TAGS)
     assert (again.code, again.stdout.splitlines()[-1]) == (0, "nothing to change")
 
@@ -279,23 +279,23 @@ def test_apply_shows_makes_and_repeats_nothing(desk: Desk) -> None:
         ),
     ],
 )
-def test_a_file_that_cannot_be_meant_is_refused(desk: Desk, text: str, message: str) -> None:
+def test_a_file_that_cannot_be_meant_is_refused(desk: Harness, text: str, message: str) -> None:
     ran = desk.run("apply", desk.file("tags.yaml", text), "--yes")
     assert ran.code == 2
     assert f"tags.yaml: {message}" in ran.stderr
-    assert desk.tags.all(Kind.TOPIC, []) == {}
+    assert desk.tags.all(ObjectKind.TOPIC, []) == {}
 
 
 def test_a_change_of_another_process_meanwhile_is_reported_and_kept(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, tags = desk.file("tags.yaml", TAGS), desk.tags
-    plan_desired = "kafkakit.registry.decide.desired.plan_desired"
-    from kafkakit.registry.decide.desired import plan_desired as real
+    plan_desired = "kafkakit.registry.decide.desired_tags.plan_desired"
+    from kafkakit.registry.decide.desired_tags import plan_desired as real
 
     def meanwhile(*words: Any) -> Any:
         planned = real(*words)
-        tags.put(Kind.TOPIC, "test1", {"team": "other"})
+        tags.put(ObjectKind.TOPIC, "test1", {"team": "other"})
         if desk.registry is not None:
             desk.registry.refresh()
         return planned
@@ -303,12 +303,12 @@ def test_a_change_of_another_process_meanwhile_is_reported_and_kept(
     monkeypatch.setattr(plan_desired, meanwhile)
     ran = desk.run("apply", file, "--yes", "-o", "json")
     assert (ran.code, ran.json["counts"]) == (1, {"conflict": 1, "done": 3})
-    assert tags.get(Kind.TOPIC, "test1") == {"team": "other"}
+    assert tags.get(ObjectKind.TOPIC, "test1") == {"team": "other"}
     assert "give the same command again" in ran.stderr
 
 
 def test_a_store_that_is_away_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    desk, store = Desk(tmp_path, is_served=False), FakeControlStore()
+    desk, store = Harness(tmp_path, is_served=False), FakeControlStore()
     monkeypatch.setattr(wiring, "open_admin", desk.open_admin)
     monkeypatch.setattr(wiring, "open_control", lambda settings: store)
     store.away = True
@@ -328,7 +328,7 @@ def test_a_store_that_is_away_is_told_as_such(tmp_path: Path, monkeypatch: pytes
     assert (ran.code, ran.json["counts"]) == (75, {"done": 1, "unknown": 1, "left": 2})
 
 
-def test_labels_become_a_file_that_apply_takes(desk: Desk) -> None:
+def test_labels_become_a_file_that_apply_takes(desk: Harness) -> None:
     pods = [
         {
             "kind": "Pod",
@@ -349,17 +349,17 @@ def test_labels_become_a_file_that_apply_takes(desk: Desk) -> None:
         ]
     }
     assert desk.run("apply", "-", "--yes", stdin=printed.stdout).code == 0
-    assert desk.tags.get(Kind.BROKER, "1002") == {"pool": "hot", "rack-zone": "z1"}
+    assert desk.tags.get(ObjectKind.BROKER, "1002") == {"pool": "hot", "rack-zone": "z1"}
     again = desk.run(*words, "--apply", "--yes")
     assert (again.code, again.stdout.splitlines()[-1]) == (0, "nothing to change")
 
 
-def test_completion_offers_the_tags_in_use(desk: Desk) -> None:
+def test_completion_offers_the_tags_in_use(desk: Harness) -> None:
     from kafkakit.cli.completion import complete_broker_ids
     from kafkakit.cli.root import build_root
     from kafkakit.registry.commands.client_options import complete_tag_keys, complete_tags
 
-    desk.tags.put(Kind.TOPIC, "test1", {"team": "pay", "tier": "hot"})
+    desk.tags.put(ObjectKind.TOPIC, "test1", {"team": "pay", "tier": "hot"})
     server = ("--server", f"http://{desk.registry.addresses['HTTP']}") if desk.registry else ()
     if desk.registry:
         desk.registry.refresh()
@@ -382,9 +382,9 @@ def test_completion_offers_the_tags_in_use(desk: Desk) -> None:
 
 
 @pytest.fixture
-def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Harness:
     """A host without a server; its znodes and its control stores of other kinds are in memory."""
-    desk = Desk(tmp_path, is_served=False)
+    desk = Harness(tmp_path, is_served=False)
     desk.store = FakeControlStore()
     desk.tags = TagStore(desk.store, ROOT)
     monkeypatch.setattr(wiring, "open_admin", desk.open_admin)
@@ -393,27 +393,27 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     return desk
 
 
-def test_cleanup_marks_then_deletes_under_its_lease(stored: Desk) -> None:
-    stored.tags.put(Kind.TOPIC, "gone", {"a": "1"})
-    stored.tags.put(Kind.TOPIC, "old", {"a": "1", "tagMarkedForDeletionTime": "1"})
-    stored.tags.put(Kind.TOPIC, "test1", {"a": "1"})
+def test_cleanup_marks_then_deletes_under_its_lease(stored: Harness) -> None:
+    stored.tags.put(ObjectKind.TOPIC, "gone", {"a": "1"})
+    stored.tags.put(ObjectKind.TOPIC, "old", {"a": "1", "tagMarkedForDeletionTime": "1"})
+    stored.tags.put(ObjectKind.TOPIC, "test1", {"a": "1"})
     dry = stored.run("cleanup", "--dry-run", "-o", "json")
     assert (dry.code, dry.json["actions"]) == (
         0,
         [{"action": "mark", "kind": "topic", "name": "gone"}, {"action": "delete", "kind": "topic", "name": "old"}],
     )
-    assert stored.tags.get(Kind.TOPIC, "gone") == {"a": "1"}
+    assert stored.tags.get(ObjectKind.TOPIC, "gone") == {"a": "1"}
     lease = open_lease_of_another(stored)
     held = stored.run("cleanup")
     assert (held.code, "registry serve" in held.stderr) == (75, True)
     lease.release()
     ran = stored.run("cleanup")
     assert (ran.code, ran.stdout.splitlines()[-1]) == (0, "1 deleted, 1 marked")
-    assert set(stored.tags.all(Kind.TOPIC, [])) == {"gone", "test1"}
+    assert set(stored.tags.all(ObjectKind.TOPIC, [])) == {"gone", "test1"}
     assert stored.run("cleanup").stdout.splitlines()[-1] == "nothing to do; marked earlier, not old enough yet: 1"
 
 
-def open_lease_of_another(desk: Desk) -> Lease:
+def open_lease_of_another(desk: Harness) -> Lease:
     holder = this_holder("registry serve")
     lease = Lease(
         desk.store, SystemClock(), f"{ROOT}/cleanup-lease", holder, what="it", life_of=life_of, say=lambda _: None
@@ -422,46 +422,46 @@ def open_lease_of_another(desk: Desk) -> Lease:
     return lease
 
 
-def test_cleanup_refuses_what_cannot_be_meant(stored: Desk) -> None:
+def test_cleanup_refuses_what_cannot_be_meant(stored: Harness) -> None:
     for number in range(5):
-        stored.tags.put(Kind.TOPIC, f"gone{number}", {"a": "1"})
+        stored.tags.put(ObjectKind.TOPIC, f"gone{number}", {"a": "1"})
     ran = stored.run("cleanup")
     assert (ran.code, "5 of 5 tagged topics are gone (100%), more than 3" in ran.stderr) == (1, True)
-    assert all("tagMarkedForDeletionTime" not in tags for tags in stored.tags.all(Kind.TOPIC, []).values())
+    assert all("tagMarkedForDeletionTime" not in tags for tags in stored.tags.all(ObjectKind.TOPIC, []).values())
     refused = stored.run("cleanup", "--force")
     assert (refused.code, "Change 5 records of tags? Cluster fake-cluster" in refused.stderr) == (2, True)
     assert "\n5 marked\n" in stored.run("cleanup", "--force", "--yes").stdout
 
 
-def test_cleanup_asks_on_a_terminal_and_no_timer(stored: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    stored.tags.put(Kind.TOPIC, "gone", {"a": "1"})
+def test_cleanup_asks_on_a_terminal_and_no_timer(stored: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored.tags.put(ObjectKind.TOPIC, "gone", {"a": "1"})
     with monkeypatch.context() as at_terminal:
         at_terminal.setattr(CliContext, "input_allowed", True)
         declined = stored.run("cleanup", stdin="no\n")
         assert (declined.code, "would do: 1 mark" in declined.stdout) == (0, True)
         assert 0 <= declined.stderr.index("would do: 1 mark") < declined.stderr.index("Change 1 record of tags?")
-        assert stored.tags.get(Kind.TOPIC, "gone") == {"a": "1"}
+        assert stored.tags.get(ObjectKind.TOPIC, "gone") == {"a": "1"}
     assert "1 marked" in stored.run("cleanup").stdout
 
 
-def test_serve_shows_in_a_dry_run_what_its_first_cleanup_does(stored: Desk) -> None:
-    stored.tags.put(Kind.TOPIC, "gone", {"a": "1"})
+def test_serve_shows_in_a_dry_run_what_its_first_cleanup_does(stored: Harness) -> None:
+    stored.tags.put(ObjectKind.TOPIC, "gone", {"a": "1"})
     ran = stored.run("serve", "--dry-run", "-o", "json")
     assert (ran.code, ran.json["kafkakit"]["command"]) == (0, "registry serve"), ran.stderr
     assert ran.json["actions"] == [{"action": "mark", "kind": "topic", "name": "gone"}]
-    assert stored.tags.get(Kind.TOPIC, "gone") == {"a": "1"}
+    assert stored.tags.get(ObjectKind.TOPIC, "gone") == {"a": "1"}
     assert stored.run("serve", "--dry-run", "--tag-cleanup-frequency", "0", "-o", "json").json["actions"] == []
     assert stored.run("serve", "--dry-run", "--token-file", "none").code == 2
 
 
-def test_migrate_copies_checks_and_continues(stored: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_migrate_copies_checks_and_continues(stored: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     source = TagStore(stored.znodes, "registry")
     for number in range(5):
-        source.put(Kind.TOPIC, f"t{number}", {"n": str(number)})
-    source.put(Kind.BROKER, "1001", {"tier": "hot"})
+        source.put(ObjectKind.TOPIC, f"t{number}", {"n": str(number)})
+    source.put(ObjectKind.BROKER, "1001", {"tier": "hot"})
     stored.znodes.cas("registry/topic/emptied", b"{}", None)
-    source.put(Kind.TOPIC, "gone", {"n": "1"})
-    source.drop(Kind.TOPIC, "gone", lambda _: True)
+    source.put(ObjectKind.TOPIC, "gone", {"n": "1"})
+    source.drop(ObjectKind.TOPIC, "gone", lambda _: True)
     words = ("migrate", "--from", "zookeeper", "--zk-addr", "zk:2181", "--to", "kafka")
     target, real = TagStore(stored.topic, ROOT), stored.topic.cas
     before = {path: stored.znodes.get(path) for path in ("registry/topic/t0", "registry/broker/1001")}
@@ -475,40 +475,40 @@ def test_migrate_copies_checks_and_continues(stored: Desk, monkeypatch: pytest.M
 
     monkeypatch.setattr(stored.topic, "cas", breaks)
     assert stored.run(*words, "--yes").code == 75
-    assert set(target.all(Kind.TOPIC, [])) == {"t0", "t1"}
+    assert set(target.all(ObjectKind.TOPIC, [])) == {"t0", "t1"}
     monkeypatch.setattr(stored.topic, "cas", real)
     refused = stored.run(*words)
-    assert (refused.code, refused.stdout, set(target.all(Kind.TOPIC, []))) == (2, "", {"t0", "t1"})
+    assert (refused.code, refused.stdout, set(target.all(ObjectKind.TOPIC, []))) == (2, "", {"t0", "t1"})
     assert refused.stderr.index("would copy") < refused.stderr.index("Copy the tags of 3 objects to kafka? Cluster")
     ran = stored.run(*words, "--yes", "-o", "json")
     assert (ran.code, ran.json["copied"], ran.json["already_there"], ran.json["histories"]) == (0, 3, 3, 7)
     (ours, theirs) = ran.json["stores"]
     assert (ours["brokers"], ours["topics"], ours["sha256"]) == (1, 5, theirs["sha256"])
-    assert target.all(Kind.TOPIC, []) == {f"t{n}": {"n": str(n)} for n in range(5)}
+    assert target.all(ObjectKind.TOPIC, []) == {f"t{n}": {"n": str(n)} for n in range(5)}
     assert before == {path: stored.znodes.get(path) for path in before}
     again = stored.run(*words)
     summary = "copied the tags of 0 objects; 6 were there already; copied the history of 0; both hold the same"
     assert (again.code, summary in again.stdout) == (0, True)
-    assert [entry.by for entry in target.history.of(Kind.TOPIC, "t0").made] == ["kafkakit", "migration"]
-    assert len(target.history.of(Kind.TOPIC, "gone").made) == 2
+    assert [entry.by for entry in target.history.of(ObjectKind.TOPIC, "t0").made] == ["kafkakit", "migration"]
+    assert len(target.history.of(ObjectKind.TOPIC, "gone").made) == 2
     assert (dry.json["histories"], dry.json["state"]) == (7, "planned")
 
 
-def test_migrate_refuses_a_target_with_other_tags(stored: Desk) -> None:
-    TagStore(stored.znodes, "registry").put(Kind.TOPIC, "t", {"a": "1"})
-    stored.tags.put(Kind.TOPIC, "t", {"a": "2", "b": "2"})
-    stored.tags.put(Kind.BROKER, "7", {"a": "2"})
+def test_migrate_refuses_a_target_with_other_tags(stored: Harness) -> None:
+    TagStore(stored.znodes, "registry").put(ObjectKind.TOPIC, "t", {"a": "1"})
+    stored.tags.put(ObjectKind.TOPIC, "t", {"a": "2", "b": "2"})
+    stored.tags.put(ObjectKind.BROKER, "7", {"a": "2"})
     words = ("migrate", "--from", "zookeeper", "--zk-addr", "zk:2181", "--to", "profile")
     ran = stored.run(*words)
     assert (ran.code, "the target has other tags already: broker 7, topic t" in ran.stderr) == (2, True)
     assert stored.run(*words, "--merge", "--yes").code == 0
-    assert stored.tags.get(Kind.TOPIC, "t") == {"a": "1", "b": "2"}
-    assert stored.tags.get(Kind.BROKER, "7") == {"a": "2"}
+    assert stored.tags.get(ObjectKind.TOPIC, "t") == {"a": "1", "b": "2"}
+    assert stored.tags.get(ObjectKind.BROKER, "7") == {"a": "2"}
     assert stored.run("migrate", "--from", "file", "--to", "profile").code == 2
     assert stored.run("migrate", "--from", "file", "--to", "file").code == 2
 
 
-def test_history_tells_who_changed_what_and_keeps_it(desk: Desk) -> None:
+def test_history_tells_who_changed_what_and_keeps_it(desk: Harness) -> None:
     desk.run("tag", "--topics", "test1,test2", "team:a")
     desk.run("tag", "--topics", "test1", "team:b")
     desk.run("untag", "--topics", "test1", "team")
@@ -529,7 +529,7 @@ def test_history_tells_who_changed_what_and_keeps_it(desk: Desk) -> None:
         assert (ran.code, says in ran.stderr) == (2, True), ran.stderr
 
 
-def test_a_record_that_holds_no_tags_is_named_and_left_alone(stored: Desk) -> None:
+def test_a_record_that_holds_no_tags_is_named_and_left_alone(stored: Harness) -> None:
     stored.store.cas(f"{ROOT}/topic/test1", b"[]", None)
     ran = stored.run("topics")
     assert (ran.code, f"1 records hold no tags, such as {ROOT}/topic/test1" in ran.stderr) == (0, True)
@@ -546,7 +546,7 @@ def sync(up: int, down: int) -> tuple[bytes, bytes]:
     return pack(">h", 4) + b"logs" + pack(">i", 3), pack(">qq", up, down)
 
 
-def test_offsets_are_translated_with_intervals(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offsets_are_translated_with_intervals(desk: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     key = pack(">h", 1) + b"g" + pack(">h", 9) + b"west.logs" + pack(">i", 3)
     here = MemoryTopics({"west.checkpoints.internal": [(key, pack(">hqqh", 0, 130, 91, 0))]})
     upstream = MemoryTopics({"mm2-offset-syncs.dr.internal": [sync(100, 90), sync(200, 110)]})

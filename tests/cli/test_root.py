@@ -22,7 +22,7 @@ from kafkakit.cli import completion
 from kafkakit.cli import root as cli
 from kafkakit.cli.command_classes import CliCommand, CliContext, cli_context, new_group
 from kafkakit.cli.output import CONSENT_HINT
-from kafkakit.cli.root import ENTRIES, Entry
+from kafkakit.cli.root import ENTRIES, CommandSource
 from kafkakit.core.errors import (
     EXIT_CODE_MEANING,
     DeadlineReached,
@@ -163,7 +163,7 @@ def test_values_are_converted_and_refused_by_their_options(
         print(number, part, file)
 
     monkeypatch.setitem(sys.modules, "tried", SimpleNamespace(app=app))
-    monkeypatch.setattr(cli, "ENTRIES", (Entry("try", "tried", "t", is_group=False),))
+    monkeypatch.setattr(cli, "ENTRIES", (CommandSource("try", "tried", "t", is_group=False),))
     code, shown = cli.run(["try", *words.split()]), capsys.readouterr()
     assert (code, shown.out) == (0, answer) or (code == 2 and answer in shown.err)
 
@@ -360,7 +360,7 @@ def tool(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     module = type(sys)("tests_tool")
     module.app = app  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "tests_tool", module)
-    monkeypatch.setattr(cli, "ENTRIES", (*ENTRIES, Entry("tool", "tests_tool", "A tool for tests.")))
+    monkeypatch.setattr(cli, "ENTRIES", (*ENTRIES, CommandSource("tool", "tests_tool", "A tool for tests.")))
     return actions
 
 
@@ -497,7 +497,7 @@ for number in (signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, signal.SIG_DFL)
 from kafkakit.cli import command_classes as command, root as cli
 from kafkakit.cli.command_classes import cli_context
-from kafkakit.cli.root import Entry
+from kafkakit.cli.root import CommandSource
 app = command.new_group("t")
 @app.command("wait", cls=command.CliCommand)
 def wait(ctx: typer.Context) -> None:
@@ -508,7 +508,7 @@ def wait(ctx: typer.Context) -> None:
     finally:
         print("cleaned", file=sys.stderr, flush=True)
 module = type(sys)("m"); module.app = app; sys.modules["m"] = module
-cli.ENTRIES = (Entry("wait", "m", "t", is_group=False),)
+cli.ENTRIES = (CommandSource("wait", "m", "t", is_group=False),)
 sys.exit(cli.run(["wait"]))
 """
 
@@ -770,9 +770,9 @@ def test_topics_are_completed_from_the_cache_and_never_fail(home: Home) -> None:
     assert complete(home, "kafkakit -B 127.0.0.1:1 topicmappr rebuild --topics ") == []
     assert complete(home, "kafkakit topicmappr rebuild --topics ") == []
     from kafkakit.cli.completion import _cache_file
-    from kafkakit.config.read.settings import Given, load_settings
+    from kafkakit.config.read.settings import GivenSettings, load_settings
 
-    given = Given(flags={"bootstrap_server": ("127.0.0.1:1", "flag")})
+    given = GivenSettings(flags={"bootstrap_server": ("127.0.0.1:1", "flag")})
     settings = load_settings(given, home.environment(), warn=lambda _: None, input_allowed=False)
     cache = _cache_file(settings, "topics", "")
     cache.parent.mkdir(parents=True)

@@ -35,11 +35,11 @@ def test_the_demo_leaves_addresses_of_other_clusters_out() -> None:
 def test_down_clears_the_default_profile_that_was_the_sandboxs(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     home.write_config("profiles:\n  prod: {bootstrap_server: 'p:1'}\n")
     names = {"box", "box-guest"}
-    from kafkakit.config.read.settings import Given, open_profiles
+    from kafkakit.config.read.settings import GivenSettings, open_profiles
 
     for name, value in home.environment({}).items():
         monkeypatch.setenv(name, value)
-    profiles = open_profiles(Given(), lambda _: None)
+    profiles = open_profiles(GivenSettings(), lambda _: None)
     profiles.use("prod")
     assert profiles.forget(names) is None
     assert "prod" in home.run("profile", "list").stdout

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.streams.assigner.standing import DRAINS_FOLDER
+from kafkakit.streams.assigner.health import DRAINS_FOLDER
 from tests.rigs.assigner import HOLDER, route, worker
 from tests.rigs.assigner_loop import Papers, assigner
 from tests.rigs.stream_desk import StreamDesk

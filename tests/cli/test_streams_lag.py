@@ -14,9 +14,9 @@ from kafkakit.core.errors import ConnectRefusedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.journal_files import DiskFile
 from kafkakit.execution.act.run_journal import RunJournal, journal_path
-from kafkakit.execution.decide.journal import What
+from kafkakit.execution.decide.journal import JournalSubject
 from kafkakit.streams.lag.act.monitor import MonitorPace
-from kafkakit.streams.lag.decide.measure.ends import TopicFacts
+from kafkakit.streams.lag.decide.measure.ends import TopicLogSettings
 from kafkakit.streams.lag.decide.measure.table import LagStatus
 from tests.clusters.streams_batches import Rec, batch, commit
 from tests.fakes.admin import FakeClock, FakeCluster
@@ -54,7 +54,7 @@ def fleet() -> Iterator[Fleet]:
         mock.patch("kafkakit.streams.lag.act.fleet.ONCE_PACE", MonitorPace(wait_ms=10, ends_s=0.02, records_s=0.01)),
         mock.patch(
             "kafkakit.streams.lag.act.reading.read_topic_facts",
-            lambda open_admin, topics: {t: TopicFacts() for t in topics},
+            lambda open_admin, topics: {t: TopicLogSettings() for t in topics},
         ),
     ):
         yield made
@@ -475,10 +475,10 @@ def begin_run(home: Home, hours_ago: int, *, ended: bool = False) -> None:
     path = journal_path(home.state, "id-a", "sha256:0123456789abcdef0123")
     path.unlink(missing_ok=True)
     journal = RunJournal(DiskFile(path), clock, cluster_id="id-a", fingerprint="sha256:0123456789abcdef0123")
-    journal.check(What.START, {"direction": "apply", "plan_path": "p.json", "rate": None})
-    journal.intent(What.REASSIGN, {"targets": [["orders", 0, [1, 2]]]})
+    journal.check(JournalSubject.START, {"direction": "apply", "plan_path": "p.json", "rate": None})
+    journal.intent(JournalSubject.REASSIGN, {"targets": [["orders", 0, [1, 2]]]})
     if ended:
-        journal.check(What.END, {"verdict": "complete"})
+        journal.check(JournalSubject.END, {"verdict": "complete"})
 
 
 def test_check_silences_what_our_own_moves_explain(fleet: Fleet, home: Home) -> None:

@@ -13,7 +13,7 @@ from tests.rigs.command_line import Home, Ran
 from tests.rigs.moves import MovesScene
 
 
-class Desk:
+class Harness:
     """The scene behind profiles `p`, `q` and `r`."""
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
@@ -44,11 +44,11 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    return Desk(tmp_path, monkeypatch)
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Harness:
+    return Harness(tmp_path, monkeypatch)
 
 
-def test_a_stream_is_moved_and_returns(desk: Desk) -> None:
+def test_a_stream_is_moved_and_returns(desk: Harness) -> None:
     looked = desk.run("move", "orders", "--to", "q", "--dry-run")
     assert (looked.code, looked.json["refused"]) == (0, False)
     assert desk.scene.where()["orders"] == "p"
@@ -62,7 +62,7 @@ def test_a_stream_is_moved_and_returns(desk: Desk) -> None:
     assert desk.run("failover", "back", "s0", "--yes").code == 2
 
 
-def test_a_lane_gets_other_partitions(desk: Desk) -> None:
+def test_a_lane_gets_other_partitions(desk: Harness) -> None:
     words = ("repartition", "orders", "--lane", "live", "--partitions")
     ran = desk.run(*words, "4", "--yes")
     assert (ran.code, desk.scene.active("orders").partitions) == (0, 4), ran.stderr
@@ -74,7 +74,7 @@ def test_a_lane_gets_other_partitions(desk: Desk) -> None:
     assert strict.code == 0, strict.stdout
 
 
-def test_a_plan_is_carried_out_when_it_is_approved(desk: Desk) -> None:
+def test_a_plan_is_carried_out_when_it_is_approved(desk: Harness) -> None:
     words = ("move", "orders", "--to", "q", "--yes", "--approve-with")
     for answer in ("", "no", "approved", "approved " + "0" * 64):
         refused = desk.run(*words, desk.approver(answer))
@@ -88,7 +88,7 @@ def test_a_plan_is_carried_out_when_it_is_approved(desk: Desk) -> None:
     assert found["operation"]["approval"] == "alice"
 
 
-def test_an_answer_that_was_given_before_is_taken_from_a_file(desk: Desk, tmp_path: Path) -> None:
+def test_an_answer_that_was_given_before_is_taken_from_a_file(desk: Harness, tmp_path: Path) -> None:
     digest = desk.run("evacuate", "p", "--to", "q", "--dry-run").json["plan_sha256"]
     answer = tmp_path / "answer"
     answer.write_text(f"approved {digest} bob\n")
@@ -103,7 +103,7 @@ def test_an_answer_that_was_given_before_is_taken_from_a_file(desk: Desk, tmp_pa
     "words", [("evacuate", "p", "--to", "q"), ("balance", *(f"--capacity={c}=1MB" for c in "pqr"))]
 )
 def test_events_of_a_series_go_to_datadog_by_stream(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+    desk: Harness, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     sent: dict[str, list[str]] = {}
 
@@ -127,7 +127,7 @@ def test_events_of_a_series_go_to_datadog_by_stream(
     assert {(titles[0], titles[-1]) for titles in sent.values()} == {("move begun", "retired")}
 
 
-def test_a_cluster_is_evacuated_and_what_is_left_is_listed(desk: Desk) -> None:
+def test_a_cluster_is_evacuated_and_what_is_left_is_listed(desk: Harness) -> None:
     desk.scene.p.admin.topics["s0.live.1"].configs["cleanup.policy"] = "compact"
     looked = desk.run("evacuate", "p", "--to", "q", "--dry-run")
     assert looked.code == 2
@@ -146,7 +146,7 @@ def test_a_cluster_is_evacuated_and_what_is_left_is_listed(desk: Desk) -> None:
     assert "nothing is done" in text
 
 
-def test_an_evacuation_waits_with_75(desk: Desk) -> None:
+def test_an_evacuation_waits_with_75(desk: Harness) -> None:
     desk.scene.readers.clear()
     desk.scene.write("s1.live.1", 3)
     ran = desk.run("evacuate", "p", "--to", "q", "--yes", "--wait", "5s")
@@ -157,7 +157,7 @@ def test_an_evacuation_waits_with_75(desk: Desk) -> None:
     assert desk.run("evacuate", "p", "--to", "q", "--yes").code == 0
 
 
-def test_streams_are_balanced_by_what_is_written(desk: Desk) -> None:
+def test_streams_are_balanced_by_what_is_written(desk: Harness) -> None:
     for name, rate in (("orders", 60), ("s0", 30), ("s1", 30)):
         desk.scene.rate(name, rate)
     capacities = ("--capacity", "p=100", "--capacity", "q=100", "--by", "records")
@@ -172,7 +172,7 @@ def test_streams_are_balanced_by_what_is_written(desk: Desk) -> None:
     assert json.dumps(desk.run("balance", *capacities, "--dry-run").json["moves"]) == "[]"
 
 
-def test_bytes_need_sizes_and_capacities_rates(desk: Desk) -> None:
+def test_bytes_need_sizes_and_capacities_rates(desk: Harness) -> None:
     for name in desk.scene.names:
         desk.scene.rate(name, 10, size=1000)
     found = desk.run("balance", "--capacity", "p=1MB/s", "--capacity", "q=2MB/s", "--dry-run")
@@ -193,7 +193,7 @@ def test_bytes_need_sizes_and_capacities_rates(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(("words", "choice"), [((), "copy"), (("--dead-letters", "leave"), "leave")])
-def test_dead_letters_leave_a_cluster_that_is_emptied(desk: Desk, words: tuple[str, ...], choice: str) -> None:
+def test_dead_letters_leave_a_cluster_that_is_emptied(desk: Harness, words: tuple[str, ...], choice: str) -> None:
     """The cluster may go: what stays there would go with it."""
     planned = desk.run("evacuate", "p", "--to", "q", "--dry-run", *words).json
     assert planned["template"]["dead_letters"] == choice

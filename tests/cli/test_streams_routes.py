@@ -29,7 +29,7 @@ from kafkakit.streams.model.pathways import (
     produce_tags,
 )
 from kafkakit.streams.model.route import RouteOperation, SegmentState, encode_route, route_path
-from kafkakit.streams.model.route_edits import begun
+from kafkakit.streams.model.route_edits import begin_operation
 from kafkakit.streams.routes.api_act import RouteStore
 from tests.clusters.streams_batches import Rec, batch
 from tests.fakes.admin import FakeCluster
@@ -414,7 +414,9 @@ def test_nothing_changes_a_stream_while_an_operation_is_open(desk: StreamDesk, w
     create(desk)
     desk.cluster.add_topic("other", {0: (1,)})
     operation = RouteOperation(id="f-1", kind="failover", step="routed")
-    RouteStore(desk.store).change("orders", lambda found: begun(found, operation), by="me", what="begin", at_ms=1)
+    RouteStore(desk.store).change(
+        "orders", lambda found: begin_operation(found, operation), by="me", what="begin", at_ms=1
+    )
     before, found = topics(desk), desk.route()
     ran = desk.run(*words, "--yes")
     assert (ran.code, desk.route(), topics(desk), desk.cluster.quotas) == (2, found, before, {})

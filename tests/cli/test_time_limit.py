@@ -97,7 +97,7 @@ def test_no_address_holds_a_command_longer_than_its_time_limit(home: Home, kind:
 STUBBORN = """
 import sys, threading, time, typer
 from kafkakit.cli import command_classes as command, root as cli
-from kafkakit.cli.root import Entry
+from kafkakit.cli.root import CommandSource
 from kafkakit.cli.root import StopSignals
 from kafkakit.core.errors import InterruptedRunError
 start, end, given, failed = StopSignals.start_timer, StopSignals._end_process, [], threading.Event()
@@ -130,7 +130,7 @@ def wait(ctx: typer.Context) -> None:
         failed.set()
         time.sleep(600)
 module = type(sys)("m"); module.app = app; sys.modules["m"] = module
-cli.ENTRIES = (Entry("wait", "m", "t", is_group=False),)
+cli.ENTRIES = (CommandSource("wait", "m", "t", is_group=False),)
 code = cli.run(["wait", "--timeout", "2s"], started_s=time.monotonic())
 failed.set()
 given[0]._end_process(given[1])

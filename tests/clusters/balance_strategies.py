@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, Topic
 from kafkakit.core.selection import BrokerList
 from kafkakit.placement.problem import Minimize
-from kafkakit.topicmappr.decide.request_fields import Goal
+from kafkakit.topicmappr.decide.request_fields import LoadGoal
 from kafkakit.topicmappr.decide.requests import RebalanceRequest
 from tests.clusters.strategies import TAKEN_AT
 
@@ -146,7 +146,7 @@ def spread_of(snapshot: ClusterSnapshot) -> int:
 
 
 @st.composite
-def goals(draw: st.DrawFn, snapshot: ClusterSnapshot) -> Goal:
+def goals(draw: st.DrawFn, snapshot: ClusterSnapshot) -> LoadGoal:
     """Any goal, or none."""
     total = spread_of(snapshot)
     part = st.integers(0, total)
@@ -154,7 +154,7 @@ def goals(draw: st.DrawFn, snapshot: ClusterSnapshot) -> Goal:
         st.sampled_from(["band", "band", "range", "bytes", "moves", "band and bytes", "range and moves", "none"])
     )
     band = Fraction(draw(st.sampled_from([0, 1, 5, 20, 50, 100])), 100) if "band" in kind else None
-    return Goal(
+    return LoadGoal(
         band=band,
         free_range_bytes=draw(part) if "range" in kind else None,
         max_moved_bytes=draw(part) if "bytes" in kind else None,
@@ -196,7 +196,7 @@ def balance_requests(draw: st.DrawFn, snapshot: ClusterSnapshot) -> RebalanceReq
 
 
 @st.composite
-def exact_requests(draw: st.DrawFn, goal: Goal) -> RebalanceRequest:
+def exact_requests(draw: st.DrawFn, goal: LoadGoal) -> RebalanceRequest:
     """A request with this goal and any rules that exact answers know of."""
     racks = draw(st.sampled_from([0, 0, 1, 2, 3, -1, -1]))
     return RebalanceRequest(

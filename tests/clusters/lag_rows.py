@@ -5,7 +5,7 @@ import struct
 import numpy as np
 
 from kafkakit.streams.lag.decide.measure.book import BookLimits, LagBook
-from kafkakit.streams.lag.decide.measure.ends import EndSamples, TopicFacts
+from kafkakit.streams.lag.decide.measure.ends import EndSamples, TopicLogSettings
 from kafkakit.streams.lag.decide.measure.table import LagTable, MeasureRules, measure
 from kafkakit.streams.model.commit import NO_TOPIC_ID
 from kafkakit.streams.model.offsets_log.commits import TOMBSTONE, CommitColumns, CommitRow, KeyTable
@@ -18,7 +18,7 @@ def key_bytes(group: str, topic: str, partition: int) -> bytes:
     return b"\0\1" + words + struct.pack(">i", partition)
 
 
-class Bench:
+class Harness:
     """A book that is told of commits and ends by name; times are ms after T0."""
 
     def __init__(self, *, step_ms: int = 10_000, limits: BookLimits | None = None) -> None:
@@ -65,7 +65,7 @@ class Bench:
         slot, before, after, last, safe, first = (np.array([v], dtype=np.int64) for v in values)
         self.ends.record(slot, before_ms=before, after_ms=after, end=last, stable=safe, start=first)
 
-    def facts(self, facts: TopicFacts, topic: str = "t") -> None:
+    def facts(self, facts: TopicLogSettings, topic: str = "t") -> None:
         self.ends.topics.set_facts(topic, facts)
 
     def table(self, at: int, cluster: str = "c1", rules: MeasureRules | None = None) -> LagTable:

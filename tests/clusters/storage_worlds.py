@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from kafkakit.placement.by_size.lp_relaxation import Limits
+from kafkakit.placement.by_size.lp_relaxation import LoadLimits
 from kafkakit.placement.by_size.slots import SlotTable, make_table
-from kafkakit.placement.group_rule import GroupRule
+from kafkakit.placement.group_rule import SpreadRule
 
 
 def table_of(
@@ -18,7 +18,7 @@ def table_of(
     ids = range(1, len(racks) + 1)
     how.setdefault("receivers", ids)
     how.setdefault("fixed", dict.fromkeys(ids, 0))
-    rule = GroupRule(how.pop("min_rack_ids", 0), how.pop("spread_over", ()))
+    rule = SpreadRule(how.pop("min_rack_ids", 0), how.pop("spread_over", ()))
     return make_table(lists, sizes, dict(zip(ids, racks, strict=True)), rule, **how)
 
 
@@ -27,10 +27,10 @@ def ints(*values: int) -> Any:
     return np.array(values, dtype=np.int64)
 
 
-def no_limits(table: SlotTable) -> Limits:
+def no_limits(table: SlotTable) -> LoadLimits:
     """Nothing but the window binds, and it binds all brokers; no load is below nothing."""
     count = len(table.brokers)
-    return Limits(
+    return LoadLimits(
         floor=np.zeros(count, dtype=np.int64),
         ceiling=np.full(count, 1 << 40, dtype=np.int64),
         even=np.ones(count, dtype=bool),

@@ -13,19 +13,19 @@ from kafkakit.core.journal_lines import RecordKind
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.core.plan import identity_of
 from kafkakit.execution.act.run_journal import RunJournal
-from kafkakit.execution.decide.journal import Record, RunState, What, decode_journal, replay
-from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.execution.decide.journal import JournalSubject, Record, RunState, decode_journal, replay
+from kafkakit.execution.decide.schedule.work import BrokerRates
 from tests.compat.recorded import CLUSTER, FOLDER, name_of, recorded
 from tests.fakes.admin import FakeCluster
 from tests.invariants.journal import verify_journal
-from tests.rigs.reassign import Bench
+from tests.rigs.reassign import Harness
 
 MB = 1_000_000
 LEADER_RATE, FOLLOWER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
 LEADER_LIST, FOLLOWER_LIST = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
 JOURNALS = recorded("journal/*.journal")
 # name: lines, runs, direction, verdict, unsettled, throttles left, fencing token, cancelled, effects without an answer
-STATES: dict[str, tuple[int, int, str, str, bool, bool, int, bool, list[What]]] = {
+STATES: dict[str, tuple[int, int, str, str, bool, bool, int, bool, list[JournalSubject]]] = {
     "applied-and-rolled-back": (37, 2, "rollback", "complete", False, False, 2, False, []),
     "cleaned": (21, 1, "apply", "", True, False, 1, False, []),
     "cleaned-but-for-a-hung-broker": (19, 1, "apply", "", True, True, 1, False, []),
@@ -35,8 +35,8 @@ STATES: dict[str, tuple[int, int, str, str, bool, bool, int, bool, list[What]]] 
     "interrupted": (11, 1, "apply", "", True, True, 1, False, []),
     "interrupted-and-resumed": (21, 2, "apply", "complete", False, False, 2, False, []),
     "interrupted-and-rolled-back": (27, 2, "rollback", "complete", False, False, 2, True, []),
-    "killed-while-writing-a-line": (6, 1, "apply", "", True, True, 1, False, [What.THROTTLE]),
-    "killed-with-throttles-left": (10, 1, "apply", "", True, True, 1, False, [What.REASSIGN]),
+    "killed-while-writing-a-line": (6, 1, "apply", "", True, True, 1, False, [JournalSubject.THROTTLE]),
+    "killed-with-throttles-left": (10, 1, "apply", "", True, True, 1, False, [JournalSubject.REASSIGN]),
     "paused-changed-aborted": (29, 2, "abort", "incomplete", True, False, 1, True, []),
     "released": (13, 1, "apply", "", True, False, 1, False, []),
 }
@@ -71,7 +71,7 @@ def test_a_journal_means_what_it_meant(path: Path) -> None:
     plan = "dirs" if path.stem == "dirs-complete" else "p"
     plan_data = (FOLDER / "journal" / f"{plan}.plan.json").read_bytes()
     assert (state.cluster_id, state.fingerprint) == (CLUSTER, identity_of(decode_plan(plan_data, plan)))
-    assert state.wanted == (None if "without-throttle" in path.stem else Rates(into=5 * MB, out=5 * MB))
+    assert state.wanted == (None if "without-throttle" in path.stem else BrokerRates(into=5 * MB, out=5 * MB))
     if state.direction == "abort":
         assert state.promise is None
     else:
@@ -107,7 +107,7 @@ def test_a_log_dir_that_was_sent_is_remembered() -> None:
         assert sent[TopicPartitionReplica(move.topic, move.partition, move.broker)][-1] == move.target_dir
 
 
-class RecordedBench(Bench):
+class RecordedBench(Harness):
     """Three brokers as the recorded runs found them; a journal's effects may be made on them again."""
 
     def __init__(self, path: Path) -> None:
@@ -134,7 +134,7 @@ class RecordedBench(Bench):
 
     def _repeat(self, record: Record) -> None:
         data: Any = record.data
-        if record.what in (What.THROTTLE, What.RESTORE):
+        if record.what in (JournalSubject.THROTTLE, JournalSubject.RESTORE):
             self.cluster.alter_configs(
                 [
                     ConfigChange(
@@ -147,25 +147,25 @@ class RecordedBench(Bench):
                     for c in data["changes"]
                 ]
             )
-        elif record.what is What.REASSIGN:
+        elif record.what is JournalSubject.REASSIGN:
             self.cluster.reassign({TopicPartition(t, p): tuple(row) for t, p, row in data["targets"]})
-        elif record.what is What.CANCEL:
+        elif record.what is JournalSubject.CANCEL:
             self.cluster.cancel([TopicPartition(t, p) for t, p in data["partitions"]])
         else:
-            assert record.what is What.DIRS
+            assert record.what is JournalSubject.DIRS
 
 
-def resume(bench: Bench) -> Any:
+def resume(bench: Harness) -> Any:
     return bench.apply(rate=5 * MB)
 
 
-def undo(bench: Bench) -> Any:
+def undo(bench: Harness) -> Any:
     return bench.rollback(rate=5 * MB)
 
 
 @pytest.mark.parametrize("finish", [resume, undo])
 @pytest.mark.parametrize("path", UNFINISHED, ids=name_of)
-def test_an_unfinished_run_is_ended_by_this_version(path: Path, finish: Callable[[Bench], Any]) -> None:
+def test_an_unfinished_run_is_ended_by_this_version(path: Path, finish: Callable[[Harness], Any]) -> None:
     bench = RecordedBench(path)
     targets = {(move.topic, move.partition): move.after for move in bench.plan.moves}
     outcome = finish(bench)

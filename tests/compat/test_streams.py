@@ -10,7 +10,7 @@ from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.journal_lines import decode_lines, replay_lines
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.commits.decide.documents import read_commit, read_shown
-from kafkakit.streams.commits.decide.editing.edit import GRAMMAR, EditRecord, Verdict, fold
+from kafkakit.streams.commits.decide.editing.edit import GRAMMAR, EditRecord, EditVerdict, fold
 from kafkakit.streams.lag.decide.saved_state import check_state, decode_state
 from kafkakit.streams.model.commit import CommitState, OffsetRanges
 from kafkakit.streams.model.dialects.registry import read_metadata
@@ -23,16 +23,16 @@ ORDERS, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
 WATERMARKED = "~bEJ8GtPUBBTxkAAFjAgmgsZbLtzPwigw"
 # folder/verb: offsets before and after, as (partition 0, partition 1), and how the edit came out
 Offsets = tuple[int | None, ...]
-EDITS: dict[str, tuple[Offsets, Offsets, Verdict]] = {
-    "every-verb/reject": ((60,), (59,), Verdict.COMPLETE),
-    "every-verb/replay": ((59,), (10,), Verdict.COMPLETE),
-    "every-verb/reset": ((10, None), (0, 0), Verdict.COMPLETE),
-    "every-verb/translate": ((0, 0), (0, 0), Verdict.COMPLETE),
-    "every-verb/unack": ((59,), (59,), Verdict.COMPLETE),
-    "interrupted/skip": ((60,), (160,), Verdict.OPEN),
-    "refused/reset": ((60, 0), (200, 0), Verdict.INCOMPLETE),
-    "skip-and-undo/skip": ((60,), (160,), Verdict.UNDONE),
-    "skip-and-undo/undo": ((160,), (60,), Verdict.COMPLETE),
+EDITS: dict[str, tuple[Offsets, Offsets, EditVerdict]] = {
+    "every-verb/reject": ((60,), (59,), EditVerdict.COMPLETE),
+    "every-verb/replay": ((59,), (10,), EditVerdict.COMPLETE),
+    "every-verb/reset": ((10, None), (0, 0), EditVerdict.COMPLETE),
+    "every-verb/translate": ((0, 0), (0, 0), EditVerdict.COMPLETE),
+    "every-verb/unack": ((59,), (59,), EditVerdict.COMPLETE),
+    "interrupted/skip": ((60,), (160,), EditVerdict.OPEN),
+    "refused/reset": ((60, 0), (200, 0), EditVerdict.INCOMPLETE),
+    "skip-and-undo/skip": ((60,), (160,), EditVerdict.UNDONE),
+    "skip-and-undo/undo": ((160,), (60,), EditVerdict.COMPLETE),
 }
 
 

@@ -12,7 +12,7 @@ import pytest
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.records import (
     BatchLimits,
-    Delivered,
+    DeliveredRecord,
     FailureKind,
     NotDelivered,
     OutgoingRecord,
@@ -85,7 +85,7 @@ class StreamProducerContract:
         answers = sent(producer, records)
         read = {(r.partition.partition, r.offset): r for r in rig.read(topic)}
         for record, answer in zip(records, answers, strict=True):
-            assert isinstance(answer, Delivered)
+            assert isinstance(answer, DeliveredRecord)
             found = read[answer.partition, answer.offset]
             assert (found.value or b"", found.is_null, found.key) == (
                 record.value or b"",
@@ -100,7 +100,7 @@ class StreamProducerContract:
         records = [OutgoingRecord(value=b"%d" % n, key=b"key-%d" % (n % 7)) for n in range(70)]
         places: dict[bytes | None, set[int]] = {}
         for record, answer in zip(records, sent(producer, records), strict=True):
-            assert isinstance(answer, Delivered)
+            assert isinstance(answer, DeliveredRecord)
             places.setdefault(record.key, set()).add(answer.partition)
         assert all(len(found) == 1 for found in places.values())
 
@@ -125,7 +125,7 @@ class StreamProducerContract:
             rig.away().identify("anything", 0.5)
 
 
-def sent(producer: StreamProducer, records: list[OutgoingRecord]) -> list[Delivered | NotDelivered]:
+def sent(producer: StreamProducer, records: list[OutgoingRecord]) -> list[DeliveredRecord | NotDelivered]:
     """Send records and wait for all answers, in the order of sending."""
     for number, record in enumerate(records):
         assert producer.send(record, number)
@@ -134,4 +134,4 @@ def sent(producer: StreamProducer, records: list[OutgoingRecord]) -> list[Delive
         producer.poll(0.1)
     answers = dict(producer.answers)
     found = [answers[number] for number in range(len(records))]
-    return [each if isinstance(each, NotDelivered) else Delivered(*each) for each in found]
+    return [each if isinstance(each, NotDelivered) else DeliveredRecord(*each) for each in found]

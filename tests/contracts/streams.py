@@ -12,7 +12,7 @@ import pytest
 
 from kafkakit.core.cluster_facts import (
     CommittedOffset,
-    Fetched,
+    FetchedBatches,
     GroupDescription,
     GroupState,
     GroupType,
@@ -98,9 +98,9 @@ def span(rig: Rig, partition: TopicPartition) -> LogSpan:
     return found
 
 
-def fetched(rig: Rig, offsets: Mapping[TopicPartition, int], **limits: int) -> Mapping[TopicPartition, Fetched]:
+def fetched(rig: Rig, offsets: Mapping[TopicPartition, int], **limits: int) -> Mapping[TopicPartition, FetchedBatches]:
     """Fetch until every leader has answered."""
-    found: dict[TopicPartition, Fetched] = {}
+    found: dict[TopicPartition, FetchedBatches] = {}
     for _ in range(1000):
         left = {key: offset for key, offset in offsets.items() if key not in found}
         if not left:
@@ -417,7 +417,7 @@ class LogContract:
         assert headers(found[a].records) == [(3, 4, 2)]
         assert b"second" in found[a].records
         assert found[a].span == LogSpan(start=0, stable=5, end=5)
-        assert found[b] == Fetched(records=b"", span=LogSpan(start=0, stable=0, end=0))
+        assert found[b] == FetchedBatches(records=b"", span=LogSpan(start=0, stable=0, end=0))
         assert headers(fetched(rig, {a: 0})[a].records) == [(0, 2, 3), (3, 4, 2)]
 
     def test_what_is_asked_ahead_comes_with_a_later_fetch(self, rig: Rig) -> None:
@@ -434,7 +434,7 @@ class LogContract:
     def test_at_the_end_there_is_nothing_and_beyond_it_an_error(self, rig: Rig) -> None:
         key = TP(rig.new_topic(), 0)
         rig.append(key, [b"x"] * 2)
-        assert fetched(rig, {key: 2})[key] == Fetched(records=b"", span=LogSpan(start=0, stable=2, end=2))
+        assert fetched(rig, {key: 2})[key] == FetchedBatches(records=b"", span=LogSpan(start=0, stable=2, end=2))
         assert error_name(fetched(rig, {key: 9})[key].error) == "OffsetOutOfRangeError"
         assert error_name(fetched(rig, {NOWHERE: 0})[NOWHERE].error) == "UnknownTopicOrPartitionError"
         assert rig.log.fetch({}, max_bytes=1, wait_ms=1) == {}

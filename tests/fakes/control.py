@@ -3,7 +3,7 @@
 import threading
 
 from kafkakit.core.errors import TryLaterError
-from kafkakit.core.lease import Versioned, check_folder, check_path, check_value, conflict
+from kafkakit.core.lease import VersionedValue, check_folder, check_path, check_value, conflict
 
 
 class FakeControlStore:
@@ -20,11 +20,11 @@ class FakeControlStore:
         self._documents: dict[str, tuple[int, bytes]] = {}
         self._changed = threading.Condition()
 
-    def get(self, path: str) -> Versioned | None:
+    def get(self, path: str) -> VersionedValue | None:
         check_path(path)
         self._reach()
         version, value = self._documents.get(path, (0, b""))
-        return Versioned(value=value, version=version) if value else None
+        return VersionedValue(value=value, version=version) if value else None
 
     def cas(self, path: str, value: bytes, expected: int | None) -> int:
         check_path(path)
@@ -41,7 +41,7 @@ class FakeControlStore:
         below = [parts for parts in live if len(parts) > len(folder) and parts[: len(folder)] == folder]
         return tuple(sorted({parts[len(folder)] for parts in below}))
 
-    def values(self, path: str) -> dict[str, Versioned]:
+    def values(self, path: str) -> dict[str, VersionedValue]:
         below = {name: self.get("/".join((*check_folder(path), name))) for name in self.children(path)}
         return {name: found for name, found in below.items() if found is not None}
 

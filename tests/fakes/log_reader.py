@@ -9,7 +9,7 @@ import struct
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kafkakit.core.cluster_facts import Fetched, ItemError, LogSpan, TopicPlaces
+from kafkakit.core.cluster_facts import FetchedBatches, ItemError, LogSpan, TopicPlaces
 from kafkakit.core.errors import KafkakitError, TryLaterError
 from kafkakit.core.model import TopicPartition
 
@@ -172,7 +172,7 @@ class FakeLogReader:
 
     def fetch(
         self, offsets: Mapping[TopicPartition, int], *, max_bytes: int, wait_ms: int, partition_bytes: int | None = None
-    ) -> Mapping[TopicPartition, Fetched]:
+    ) -> Mapping[TopicPartition, FetchedBatches]:
         """See `streams.ports.LogReader`; does not wait."""
         del wait_ms
         self._reach()
@@ -180,25 +180,25 @@ class FakeLogReader:
         left: dict[int | None, int] = {}
         late = self.slow - self._keep_waiting
         self._keep_waiting = late & {leader for leader in map(self._leader, offsets) if leader is not None}
-        found: dict[TopicPartition, Fetched] = {}
+        found: dict[TopicPartition, FetchedBatches] = {}
         for key, offset in sorted(offsets.items()):
             error = self._fault(key) or self._other_topic(key)
             if error is not None:
-                found[key] = Fetched(records=b"", span=NO_SPAN, error=error)
+                found[key] = FetchedBatches(records=b"", span=NO_SPAN, error=error)
                 continue
             held = self._logs[key]
             if held.leader in late:
-                found[key] = Fetched(records=b"", span=NO_SPAN)
+                found[key] = FetchedBatches(records=b"", span=NO_SPAN)
                 continue
             if not held.start <= offset <= held.end:
-                found[key] = Fetched(records=b"", span=held.span, error=OUT_OF_RANGE)
+                found[key] = FetchedBatches(records=b"", span=held.span, error=OUT_OF_RANGE)
                 continue
             room = left.setdefault(held.leader, max_bytes)
             batches = [one for one in held.batches if not self.committed or one.first < held.stable]
             records = _cut(batches, offset, min(room, partition_bytes or max_bytes), first=room == max_bytes)
             left[held.leader] = max(0, room - len(records))
             aborted = held.aborted(offset) if self.committed else ()
-            found[key] = Fetched(records=records, span=held.span, aborted=aborted)
+            found[key] = FetchedBatches(records=records, span=held.span, aborted=aborted)
         return found
 
     def request_ahead(

@@ -9,7 +9,7 @@ from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.core.records import (
     BatchLimits,
     ConnectionFigures,
-    Delivered,
+    DeliveredRecord,
     FailureKind,
     NotDelivered,
     OutgoingRecord,
@@ -117,7 +117,7 @@ class FakeStreamProducer:
             self.purge()
         self.is_closed = True
 
-    def _written(self, record: OutgoingRecord, token: object) -> Delivered | NotDelivered | None:
+    def _written(self, record: OutgoingRecord, token: object) -> DeliveredRecord | NotDelivered | None:
         if self.is_broken:
             return NotDelivered(FailureKind.FATAL, "the producer failed for good")
         if self._cluster.refusal:
@@ -131,4 +131,4 @@ class FakeStreamProducer:
         if self._cluster.loses_answers:
             self._lost.append((record, token))
             return None
-        return Delivered(partition, offset, record.at_ms or 1)
+        return DeliveredRecord(partition, offset, record.at_ms or 1)

@@ -19,7 +19,7 @@ from kafkakit.adapters.kafka import log as log_fetch_connection
 from kafkakit.core.errors import TryLaterError, UsageError
 from kafkakit.ports.machine import Machine, NodeFailedError
 from kafkakit.sandbox import lifecycle as run
-from kafkakit.sandbox.decide.spec import Mode, SandboxSpec, SandboxState, Secure, build_spec
+from kafkakit.sandbox.decide.spec import ClientSecurity, MetadataMode, SandboxSpec, SandboxState, build_spec
 from kafkakit.sandbox.folders import Store
 from kafkakit.wiring import this_machine
 from tests.rigs.cluster_pool import SIX, TRIO, Pool, Shape
@@ -75,9 +75,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def started(machine: Machine, store: Store, spec: SandboxSpec) -> SandboxState:
     """Bring a sandbox up; the test is skipped where it cannot be, or fails where it must be."""
     try:
-        return run.up(machine, store, spec, SilentReporter())[0]
+        return run.start_sandbox(machine, store, spec, SilentReporter())[0]
     except (UsageError, TryLaterError) as error:
-        missing("zookeeper" if spec.mode is Mode.ZOOKEEPER else "kafka", str(error))
+        missing("zookeeper" if spec.mode is MetadataMode.ZOOKEEPER else "kafka", str(error))
         raise
     except NodeFailedError as error:
         raise AssertionError("\n".join((error.message, *error.tail))) from error
@@ -147,8 +147,8 @@ def sandbox_cluster(home: Home, machine: Machine) -> Iterator[StartCluster]:
             racks=racks,
             log_dirs=log_dirs,
             kafka=kafka,
-            mode=Mode(mode),
-            secure=Secure(secure),
+            mode=MetadataMode(mode),
+            secure=ClientSecurity(secure),
             offsets_partitions=offsets_partitions,
         )
         store = home.store(spec.name)
@@ -157,7 +157,7 @@ def sandbox_cluster(home: Home, machine: Machine) -> Iterator[StartCluster]:
 
     yield start
     for store in stores:
-        run.down(machine, store)
+        run.stop_sandbox(machine, store)
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from kafkakit.streams.lag.act.monitor import (
     MonitoredCluster,
     MonitorPace,
 )
-from kafkakit.streams.lag.decide.measure.ends import BROKER_KEYS, TopicFacts, facts_of
+from kafkakit.streams.lag.decide.measure.ends import BROKER_KEYS, TopicLogSettings, facts_of
 from kafkakit.streams.lag.decide.measure.table import LagStatus
 from kafkakit.streams.lag.decide.measure.time_lag import TimeLag
 from tests.fakes.groups import FakeGroups
@@ -124,7 +124,7 @@ def make_topic(cluster: SandboxCluster, name: str, partitions: int, configs: Map
         assert admin.create_topic(name, lists, configs) is None
 
 
-def topic_facts(cluster: SandboxCluster, topics: object) -> Mapping[str, TopicFacts]:
+def topic_facts(cluster: SandboxCluster, topics: object) -> Mapping[str, TopicLogSettings]:
     """The settings of topics, read as the program does."""
     assert isinstance(topics, tuple | list)
     with closing(cluster.open_admin()) as admin:

@@ -19,8 +19,8 @@ from kafkakit.core.cluster_facts import PRODUCER_BYTE_RATE, ConfigOp, QuotaEntit
 from kafkakit.core.errors import ConnectRefusedError, ExitCode, OperationFailedError, TryLaterError
 from kafkakit.core.model import BrokerState, ClusterSnapshot
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.sandbox.decide.processes import GUEST, client_security, password_file, principal
-from kafkakit.sandbox.decide.spec import Mode
+from kafkakit.sandbox.decide.processes import GUEST, client_security, password_file, principal_of
+from kafkakit.sandbox.decide.spec import MetadataMode
 from tests.contracts.admin import (
     LEADERS,
     NOW,
@@ -46,7 +46,7 @@ class KafkaRig:
         first, second, third = cluster.broker_ids
         self.brokers = (first, second, third)
         self.cluster = cluster
-        self.kraft = cluster.state.spec.mode is Mode.KRAFT
+        self.kraft = cluster.state.spec.mode is MetadataMode.KRAFT
         self.admin: ClusterAdmin = KafkaAdmin(cluster.bootstrap_servers, cluster.security, request_timeout_s=60)
 
     def new_name(self) -> str:
@@ -185,7 +185,7 @@ class TestScramTls(AdminContract):
         name = make_topic(rig, rig.brokers)
         eventually(rig, lambda: TP(name, 0) in rig.admin.log_dirs(rig.brokers[:1])[rig.brokers[0]].replicas)
         acl = ACL(
-            principal=principal(rig.cluster.state.spec.secure, GUEST),
+            principal=principal_of(rig.cluster.state.spec.secure, GUEST),
             host="*",
             operation=ACLOperation.DESCRIBE,
             permission_type=ACLPermissionType.ALLOW,

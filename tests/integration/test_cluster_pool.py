@@ -41,7 +41,7 @@ def test_a_cluster_sleeps_and_is_whole_again(pool: Pool, home: Home) -> None:
         pool.make_ready(lease, wake)
         assert lease.cluster is trio, "it was taken down"
         until(lambda: states(lease) == {"S"}, "none is stopped")
-        assert lifecycle.loaded(trio.store).nodes == nodes
+        assert lifecycle.load_state(trio.store).nodes == nodes
         with closing(SettledAdmin(trio.bootstrap_servers, trio.security)) as admin:
             assert admin.topic_names() == set()
             assert {b.id for b in admin.cluster().brokers if b.is_alive} == set(trio.broker_ids)

@@ -15,7 +15,7 @@ from kafkakit.adapters.kafka.data import KafkaData
 from kafkakit.adapters.zookeeper import ZooKeeperControl
 from kafkakit.autothrottle.act.pacer import ZnodeOverrides
 from kafkakit.autothrottle.decide.pacer import MB, Override, Overrides
-from kafkakit.config.read.settings import Given, load_settings
+from kafkakit.config.read.settings import GivenSettings, load_settings
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
 from kafkakit.core.errors import ConflictError, TryLaterError, UsageError
 from kafkakit.core.lease import Holder, Life
@@ -66,14 +66,14 @@ class ZooKeeperRig:
         return ZooKeeperControl(f"{self.cluster.state.layout.keeper.address}/chroot", answer_limit_s=answer_limit_s)
 
     def kill(self) -> None:
-        process = run.loaded(self.cluster.store).nodes[0].process
+        process = run.load_state(self.cluster.store).nodes[0].process
         assert process is not None
         assert self.cluster.machine.processes.kill([process])
 
     def revive(self) -> None:
         store = self.cluster.store
         with store.locked():
-            state = run.loaded(store)
+            state = run.load_state(store)
             store.save(start_node(self.cluster.machine, store, state, state.layout.keeper))
 
 
@@ -387,7 +387,7 @@ def test_moves_of_an_old_cluster_are_read_from_their_znode(zookeeper_rig: ZooKee
     address, moves = zookeeper_rig.cluster.state.layout.keeper.address, b'{"version":1,"partitions":[]}'
 
     def read(*overrides: str) -> bytes:
-        given = Given(overrides=overrides)
+        given = GivenSettings(overrides=overrides)
         return read_old_moves(load_settings(given, {"HOME": str(tmp_path)}, warn=pytest.fail, input_allowed=False))
 
     client = KazooClient(hosts=address)

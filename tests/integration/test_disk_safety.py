@@ -17,7 +17,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.programs import ProcessRecord
 from kafkakit.ports.machine import Machine, Processes
 from kafkakit.sandbox import lifecycle as sandbox
-from kafkakit.sandbox.decide.spec import Mode, Secure, build_spec
+from kafkakit.sandbox.decide.spec import ClientSecurity, MetadataMode, build_spec
 from tests.clusters.plans import make_plan
 from tests.fakes.admin import FakeCluster
 from tests.integration.conftest import Home, SandboxCluster, SilentReporter
@@ -25,7 +25,7 @@ from tests.integration.test_reassign import MB, A, B, C, alive, journal, kit, ki
 from tests.integration.test_reassign_faults import QUICK, end_of, finished, in_place
 from tests.integration.writers import traffic
 from tests.invariants.journal import verify_journal
-from tests.rigs.reassign import Bench
+from tests.rigs.reassign import Harness
 from tests.rigs.waiting import becomes, until
 
 DISK = 120 * MB
@@ -100,7 +100,7 @@ def swapped(left: int, right: int) -> dict[tuple[str, int], tuple[int, ...]]:
 
 
 def test_in_memory_the_schedule_swaps_two_full_brokers(full: SmallDisks) -> None:
-    bench = Bench(full, make_plan(full, targets := swapped(1, 2)))
+    bench = Harness(full, make_plan(full, targets := swapped(1, 2)))
     outcome = bench.apply()
     assert outcome.ok, outcome.problems
     assert bench.lists() == targets
@@ -164,17 +164,19 @@ def tight(home: Home, machine: Machine) -> Iterator[SandboxCluster]:
     """Three brokers on small disks; two are nearly full."""
     disks = SmallDiskProcesses(inner=machine.processes)
     small = replace(machine, processes=disks)  # type: ignore[arg-type]
-    spec = build_spec(name="tight", brokers=3, racks=3, log_dirs=(1,), kafka=None, mode=Mode.KRAFT, secure=Secure.NONE)
+    spec = build_spec(
+        name="tight", brokers=3, racks=3, log_dirs=(1,), kafka=None, mode=MetadataMode.KRAFT, secure=ClientSecurity.NONE
+    )
     store = home.store(spec.name)
     try:
-        state, _ = sandbox.up(small, store, spec, SilentReporter())
+        state, _ = sandbox.start_sandbox(small, store, spec, SilentReporter())
         cluster = SandboxCluster(machine=small, store=store, home=home, state=state)
         yield cluster
         for broker in cluster.broker_ids:
             sandbox.kill(small, store, broker)
     finally:
         disks.unmount()
-        sandbox.down(small, store)
+        sandbox.stop_sandbox(small, store)
 
 
 @pytest.mark.kafka

@@ -27,11 +27,11 @@ from kafkakit.config.client_properties import parse_properties
 from kafkakit.ports.machine import Machine
 from kafkakit.rules.catalogue import all_rules
 from kafkakit.rules.config_defs import MINORS, NEWEST, ConfigTable, config_table, debezium_keys, minor_key, minor_of
-from kafkakit.rules.effective import BrokerConfig, Configs, Declared, Source, TopicConfig
+from kafkakit.rules.effective import BrokerConfig, Configs, DeclaredValue, TopicConfig, ValueSource
 from kafkakit.rules.engine import check_estate
 from kafkakit.rules.rule import Limits, Subject
 from kafkakit.rules.subjects import Estate, LintBroker, LintCluster, LintConnector, LintTopic
-from kafkakit.sandbox.decide.processes import Launch, properties_file
+from kafkakit.sandbox.decide.processes import JavaLaunch, properties_file
 from kafkakit.sandbox.lifecycle import find_launch
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.places import ROOT
@@ -108,8 +108,8 @@ def static_properties(cluster: SandboxCluster) -> dict[str, str]:
     return {found.name: found.value for found in parse_properties(data, file)}
 
 
-def declared(values: Mapping[str, str], source: Source) -> Configs:
-    return {key: Declared(value, source) for key, value in values.items()}
+def declared(values: Mapping[str, str], source: ValueSource) -> Configs:
+    return {key: DeclaredValue(value, source) for key, value in values.items()}
 
 
 def test_the_tables_are_those_of_a_broker(target: Target) -> None:
@@ -136,10 +136,13 @@ def test_topics_are_refused_as_lint_says(target: Target) -> None:
     random = Random(f"topics {target.table.version}")
     configs = {f"t-{i}": c for i, c in enumerate(random_topics(target.table, TOPICS, random, tiered=0.1))}
     brokers_say = create_topics(target, configs, validate_only=True)
-    broker = BrokerConfig(target.table, static=declared(target.static, Source.STATIC))
+    broker = BrokerConfig(target.table, static=declared(target.static, ValueSource.STATIC))
     topics = tuple(
         LintTopic(
-            name=name, config=TopicConfig(declared(config, Source.TOPIC), broker), partitions=1, replication_factor=1
+            name=name,
+            config=TopicConfig(declared(config, ValueSource.TOPIC), broker),
+            partitions=1,
+            replication_factor=1,
         )
         for name, config in configs.items()
     )
@@ -212,13 +215,13 @@ def compare_with_code(version: str, machine: Machine, checker: Path, random: Ran
     cases |= {f"broker {number}": config for number, config in enumerate(files)}
     cases |= {f"node {number}": config for number, config in enumerate(nodes)}
     answers = answers_of_code(launch_of(machine, version), checker, base, cases)
-    broker = BrokerConfig(table, static=declared(base, Source.STATIC))
+    broker = BrokerConfig(table, static=declared(base, ValueSource.STATIC))
     of_topics = refused_by_lint(
         LintCluster(
             name="",
             table=table,
             topics=tuple(
-                LintTopic(name=str(number), config=TopicConfig(declared(config, Source.TOPIC), broker))
+                LintTopic(name=str(number), config=TopicConfig(declared(config, ValueSource.TOPIC), broker))
                 for number, config in enumerate(topics)
             ),
         )
@@ -245,7 +248,7 @@ def compare_connectors(name: str, random: Random, number: int) -> None:
     cases = {str(n): {**COMPLETE, **given} for n, given in enumerate(found)}
     answers = asked(jars, [(name, case) for case in cases.values()])
     connectors = tuple(
-        LintConnector(name=n, config=declared({"connector.class": name, **case}, Source.STATIC))
+        LintConnector(name=n, config=declared({"connector.class": name, **case}, ValueSource.STATIC))
         for n, case in cases.items()
     )
     rules = [rule for rule in all_rules() if rule.code == "KKE024"]
@@ -267,19 +270,19 @@ def refused_static(
 
     What the storage tool alone refuses counts only for a node that is new.
     """
-    own = BrokerConfig(table, static=declared(config, Source.STATIC), is_whole=is_whole)
+    own = BrokerConfig(table, static=declared(config, ValueSource.STATIC), is_whole=is_whole)
     broker = LintBroker(config=own, id=1, roles=tuple(config.get("process.roles", "broker").split(",")))
     found = refused_by_lint(LintCluster(name="", table=table, brokers=(broker,)))
     messages = (m for m in itertools.chain.from_iterable(found.values()) if not m.startswith(("KKC303", "KKT902")))
     return tuple(m for m in messages if is_new or "kafka-storage" not in m)
 
 
-def launch_of(machine: Machine, version: str) -> Launch:
+def launch_of(machine: Machine, version: str) -> JavaLaunch:
     java = machine.find_java()
     return find_launch(machine, version, java.path, machine.jars.class_path(version, lambda _: None))
 
 
-def start_broker(launch: Launch, folder: Path, config: Mapping[str, str]) -> str | None:
+def start_broker(launch: JavaLaunch, folder: Path, config: Mapping[str, str]) -> str | None:
     """Start a broker without data: None when it got as far as missing its data, else why it ended."""
     file = Path(tempfile.mkdtemp(dir=folder)) / "server.properties"
     # KafkaConfig reads blanks and line ends at the edges only where they are escaped.
@@ -313,7 +316,7 @@ def checker(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def answers_of_code(
-    launch: Launch,
+    launch: JavaLaunch,
     checker: Path,
     base: Mapping[str, str],
     cases: Mapping[str, Mapping[str, str]],
@@ -358,9 +361,9 @@ def refused_dynamic(
 ) -> tuple[str, ...]:
     own = BrokerConfig(
         target.table,
-        static=declared(target.static, Source.STATIC),
-        dynamic_default=declared(config, Source.DYNAMIC_DEFAULT) if is_default else {},
-        dynamic={} if is_default else declared(config, Source.DYNAMIC_BROKER),
+        static=declared(target.static, ValueSource.STATIC),
+        dynamic_default=declared(config, ValueSource.DYNAMIC_DEFAULT) if is_default else {},
+        dynamic={} if is_default else declared(config, ValueSource.DYNAMIC_BROKER),
     )
     broker = LintBroker(config=own, id=target.broker, current=current)
     # Clusters that were made with 4.1 or later keep eligible leader replicas.

@@ -295,17 +295,17 @@ assigner show, streams assigner simulate, streams balance, streams commits decod
 
 
 @dataclass(frozen=True)
-class Desk:
+class Harness:
     home: Home
     cluster: SandboxCluster
 
 
 @pytest.fixture(scope="module")
-def desk(lease: LeaseClusters, tmp_path_factory: pytest.TempPathFactory) -> Desk:
+def desk(lease: LeaseClusters, tmp_path_factory: pytest.TempPathFactory) -> Harness:
     (cluster,) = lease(SINGLE)
     with closing(cluster.open_admin()) as admin:
         assert admin.create_topic("t", {0: cluster.broker_ids}, {}) is None
-    desk = Desk(Home(tmp_path_factory.mktemp("home")), cluster)
+    desk = Harness(Home(tmp_path_factory.mktemp("home")), cluster)
     for words in (
         ("streams", "create", "s", "--cluster", cluster.name, "--lanes", "live,dlq", "--yes"),
         ("streams", "commits", "reset", "g", "--topic", "t", "--to", "earliest", "--yes"),
@@ -316,7 +316,7 @@ def desk(lease: LeaseClusters, tmp_path_factory: pytest.TempPathFactory) -> Desk
 
 
 @pytest.mark.parametrize("line", [*LINES, *WITHIN])
-def test_what_does_not_exist_is_exit_2(desk: Desk, line: str) -> None:
+def test_what_does_not_exist_is_exit_2(desk: Harness, line: str) -> None:
     words = shlex.split(line.replace("SANDBOX", desk.cluster.name))
     ran = desk.home.run("--profile", desk.cluster.name, *words, env=desk.cluster.env)
     assert ran.code == 2, (ran.stdout, ran.stderr)
@@ -326,7 +326,7 @@ def test_what_does_not_exist_is_exit_2(desk: Desk, line: str) -> None:
     assert not names or any(name in ran.stderr for name in names), ran.stderr
 
 
-def test_every_command_is_in_a_list(desk: Desk) -> None:
+def test_every_command_is_in_a_list(desk: Harness) -> None:
     commands = [one["words"] for one in json.loads(desk.home.run("--help-json").stdout)["commands"]]
     free = {" ".join(each.split()) for each in FREE.split(",")}
     tried = {word for word in commands if any(f"{line} ".startswith(f"{word} ") for line in (*LINES, *WITHIN))}

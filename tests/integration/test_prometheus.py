@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kafkakit.adapters.metrics_services import PrometheusApi
-from kafkakit.core.cluster_facts import Sample
+from kafkakit.core.cluster_facts import MetricSample
 from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError
 from tests.rigs.command_line import Home
 from tests.rigs.prometheus import prometheus_server
@@ -53,7 +53,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             exporter.shutdown()
 
 
-def query(url: str, expression: str) -> tuple[Sample, ...]:
+def query(url: str, expression: str) -> tuple[MetricSample, ...]:
     return PrometheusApi(url, warn=pytest.fail).query(expression, datetime.now(UTC))
 
 

@@ -325,12 +325,12 @@ def test_controller_restarted_during_apply(brokers: SandboxCluster, admin: Clust
     options = ("--yes", "--throttle", HELD, "--batch-size", "2")
     with kit_running(brokers, "apply", path, *options) as process:
         until(admin.reassignments)
-        controller = sandbox.loaded(brokers.store).nodes[0]
+        controller = sandbox.load_state(brokers.store).nodes[0]
         assert controller.process is not None
         brokers.machine.processes.kill([controller.process])
         brokers.kill(D)
         time.sleep(2)
-        sandbox.start_node(brokers.machine, brokers.store, sandbox.loaded(brokers.store), controller.node)
+        sandbox.start_node(brokers.machine, brokers.store, sandbox.load_state(brokers.store), controller.node)
         hasten(brokers, path, process)
         _, err = process.communicate(timeout=PATIENCE_S * 2)
     assert process.returncode == 0, err

@@ -239,11 +239,11 @@ def test_controller_killed_and_returned(brokers: SandboxCluster, admin: ClusterA
     with traffic(brokers, "headless", 3) as flow:
         with kit_running(brokers, "apply", path, *QUICK, "--throttle", HELD, "--max-in", "1") as process:
             until(admin.reassignments)
-            keeper = sandbox.loaded(brokers.store).nodes[0]
+            keeper = sandbox.load_state(brokers.store).nodes[0]
             assert keeper.process is not None
             brokers.machine.processes.kill([keeper.process])
             time.sleep(3)  # without a controller
-            sandbox.start_node(brokers.machine, brokers.store, sandbox.loaded(brokers.store), keeper.node)
+            sandbox.start_node(brokers.machine, brokers.store, sandbox.load_state(brokers.store), keeper.node)
             hasten(brokers, path, process)
             code, told = finished(process)
         go_on_if_it_ended(brokers, admin, path, code, told)
@@ -259,7 +259,7 @@ def test_a_log_dir_takes_no_more(brokers: SandboxCluster, admin: ClusterAdmin, t
     A limit of the broker's file sizes does it without a small disk, which only root could make.
     """
     make_guarded(brokers, admin, "full", 16 * MB)
-    record = sandbox.loaded(brokers.store).broker(D)
+    record = sandbox.load_state(brokers.store).broker(D)
     assert record is not None
     assert record.process is not None
     other = record.node.log_dirs[1]  # the first one holds the metadata log, without which the broker would halt

@@ -59,13 +59,13 @@ def admin(brokers: SandboxCluster) -> Iterator[ClusterAdmin]:
 
 
 def kill_keeper(cluster: SandboxCluster) -> None:
-    keeper = sandbox.loaded(cluster.store).nodes[0]
+    keeper = sandbox.load_state(cluster.store).nodes[0]
     assert keeper.process is not None
     assert cluster.machine.processes.kill([keeper.process])
 
 
 def start_keeper(cluster: SandboxCluster) -> None:
-    state = sandbox.loaded(cluster.store)
+    state = sandbox.load_state(cluster.store)
     sandbox.start_node(cluster.machine, cluster.store, state, state.nodes[0].node)
 
 
@@ -74,7 +74,7 @@ def controller_of(cluster: SandboxCluster) -> int | None:
     from kazoo.client import KazooClient
     from kazoo.exceptions import NoNodeError
 
-    client = KazooClient(sandbox.loaded(cluster.store).nodes[0].node.address)
+    client = KazooClient(sandbox.load_state(cluster.store).nodes[0].node.address)
     client.start(timeout=60)
     try:
         return int(json.loads(client.retry(client.get, "/controller")[0])["brokerid"])

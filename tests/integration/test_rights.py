@@ -22,13 +22,13 @@ from kafkakit.core.cluster_facts import PartitionState, ResourceKind
 from kafkakit.core.documents import encode_plan
 from kafkakit.core.errors import KafkakitError
 from kafkakit.core.model import OFFSETS_TOPIC, TopicPartition
-from kafkakit.core.rights import CONTROL_TOPIC, DUTIES, Duty, Resource
-from kafkakit.execution.act.retrier import ClusterReader, Retrier
+from kafkakit.core.rights import CONTROL_TOPIC, DUTIES, CommandRights, Resource
+from kafkakit.execution.act.retrier import Retrier, RetryingReader
 from kafkakit.execution.act.run_journal import plan_journal
 from kafkakit.execution.act.throttles import Throttles
 from kafkakit.execution.decide.plan_state import apply_goals, assess
-from kafkakit.execution.decide.schedule.work import Rates
-from kafkakit.sandbox.decide.processes import GUEST, client_security, password_file, principal
+from kafkakit.execution.decide.schedule.work import BrokerRates
+from kafkakit.sandbox.decide.processes import GUEST, client_security, password_file, principal_of
 from kafkakit.streams.client.connect import connect
 from tests.clusters.plans import make_plan
 from tests.integration.conftest import SandboxCluster, SilentReporter, StartCluster
@@ -85,7 +85,7 @@ class Guest:
         self.own.close()
         self.admin.close()
 
-    def grant(self, duty: Duty, without: tuple[Resource, str] | None = None) -> None:
+    def grant(self, duty: CommandRights, without: tuple[Resource, str] | None = None) -> None:
         """Exactly the rights of a line, but one, to every broker."""
         from kafka.protocol.admin import DescribeAclsRequest
 
@@ -96,7 +96,7 @@ class Guest:
         if new := [self._acl(*one) for one in wanted - self.granted]:
             self.acls.create_acls(new)
         self.granted, self.has_all = wanted, without is None
-        user = principal(self.cluster.state.spec.secure, GUEST)
+        user = principal_of(self.cluster.state.spec.secure, GUEST)
         request = DescribeAclsRequest(
             resource_type_filter=ANY, resource_name_filter=None, pattern_type_filter=ANY, principal_filter=user,
             host_filter=None, operation=ANY, permission_type=ANY,
@@ -107,7 +107,7 @@ class Guest:
         becomes(lambda: self.own.topic_operations([TOPIC]), {TOPIC: told(Resource.TOPICS, rights)})
 
     @staticmethod
-    def _place(duty: Duty, resource: Resource) -> str:
+    def _place(duty: CommandRights, resource: Resource) -> str:
         return {
             Resource.CLUSTER: "kafka-cluster",
             Resource.TOPICS: "*" if duty.name in EVERYWHERE else TOPIC,
@@ -121,7 +121,7 @@ class Guest:
 
         kinds = {Resource.CLUSTER: ResourceType.CLUSTER, Resource.GROUPS: ResourceType.GROUP}
         return ACL(
-            principal=principal(self.cluster.state.spec.secure, GUEST),
+            principal=principal_of(self.cluster.state.spec.secure, GUEST),
             host="*",
             operation=ACLOperation[operation.upper()],
             permission_type=ACLPermissionType.ALLOW,
@@ -246,9 +246,9 @@ def cleanups(guest: Guest) -> list[Ran]:
     clock, reporter = SystemClock(), SilentReporter()
     journal, _ = plan_journal(plan, guest.home.state, clock)
     retrier = Retrier(clock, reporter, 30)
-    live = ClusterReader(guest.admin, clock, retrier).live([TOPIC])
+    live = RetryingReader(guest.admin, clock, retrier).live([TOPIC])
     goals = apply_goals(assess(plan, live))
-    rates = Rates(into=10_000_000, out=10_000_000)
+    rates = BrokerRates(into=10_000_000, out=10_000_000)
     Throttles(guest.admin, clock, journal, reporter, retrier).impose(goals, rates, live)
     until(lambda: all(throttles(guest)[TOPIC]))
     ran = guest.run("reassign", "cleanup", "--yes")
@@ -411,7 +411,7 @@ def test_every_line_is_tried() -> None:
 
 
 @pytest.mark.parametrize("duty", DUTIES, ids=str)
-def test_the_rights_of_a_line_are_enough_and_each_is_needed(guest: Guest, duty: Duty) -> None:
+def test_the_rights_of_a_line_are_enough_and_each_is_needed(guest: Guest, duty: CommandRights) -> None:
     for resource, operations in duty.rights.items():
         for operation in sorted(operations):
             guest.grant(duty, without=(resource, operation))

@@ -95,7 +95,7 @@ def test_a_killed_broker_is_fenced_and_comes_back_to_its_place(cluster: SandboxC
 
 
 def test_a_live_broker_can_be_restarted(cluster: SandboxCluster) -> None:
-    before = run.loaded(cluster.store).broker(1003)
+    before = run.load_state(cluster.store).broker(1003)
     cluster.restart(1003)
     after = cluster.state.broker(1003)
     assert before is not None
@@ -319,7 +319,7 @@ def test_down_signals_no_stranger(home: Home, spare: str, cluster: SandboxCluste
         assert not kafkakit(home, "sandbox", "status", "--name", cluster.name).returncode
         assert all(
             r.process is not None and cluster.machine.processes.is_alive(r.process)
-            for r in run.loaded(cluster.store).nodes
+            for r in run.load_state(cluster.store).nodes
         )
     finally:
         stranger.kill()

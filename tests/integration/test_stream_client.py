@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka.serialization import SerializationContext, StringDeserializer, StringSerializer
 
 from kafkakit.config.read.environment import read_environment
-from kafkakit.config.read.settings import Given, load_settings
+from kafkakit.config.read.settings import GivenSettings, load_settings
 from kafkakit.config.security import to_confluent
 from kafkakit.core.errors import InfeasibleError, RefusedError, UsageError
 from kafkakit.core.model import TopicPartition
@@ -95,7 +95,7 @@ def test_rules_choose_lanes_and_rejected_records_keep_their_provenance(
     cluster: SandboxCluster, client: StreamClient
 ) -> None:
     make(cluster, "orders")
-    settings = load_settings(Given(profile=cluster.name), read_environment(), warn=print, input_allowed=False)
+    settings = load_settings(GivenSettings(profile=cluster.name), read_environment(), warn=print, input_allowed=False)
     store = RouteStore(open_control(settings))
     rules = (LaneRule(lane="slow", where='tenant = "bulk"'),)
     store.change(

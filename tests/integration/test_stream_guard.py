@@ -20,7 +20,7 @@ from kafkakit.core.cluster_facts import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.streams import GroupConsumer, ReadBatch
 from kafkakit.streams.client.dead_letters import ConsumerHooks, LeftOut
-from kafkakit.streams.client.workers import RecordOrigin, StreamRecord
+from kafkakit.streams.client.workers import PartitionOrigin, StreamRecord
 from kafkakit.streams.model.guarded_reads import BatchVerdict, VerdictKind
 from kafkakit.streams.model.log_batches import Codec
 from tests.clusters.streams_batches import Rec, batch
@@ -53,7 +53,7 @@ class Kept(Member):
         super().keep(batch)
 
 
-class Scene:
+class Harness:
     """Topics of a cluster, what is written to them, and what each kind of consumer reads."""
 
     def __init__(self, cluster: SandboxCluster) -> None:
@@ -152,13 +152,13 @@ def parts(record: Any) -> Read:
 
 
 @pytest.fixture(scope="module")
-def scene(cluster: SandboxCluster) -> Iterator[Scene]:
-    made = Scene(cluster)
+def scene(cluster: SandboxCluster) -> Iterator[Harness]:
+    made = Harness(cluster)
     with closing(made.log), closing(made.admin):
         yield made
 
 
-def fill(scene: Scene, key: TopicPartition, chosen: random.Random, rounds: int) -> None:
+def fill(scene: Harness, key: TopicPartition, chosen: random.Random, rounds: int) -> None:
     """Plain records and transactions of two producers, in turn and in every codec."""
     transactional: dict[str, object] = {"transaction.timeout.ms": 600_000}
     writers = [
@@ -194,7 +194,7 @@ def fill(scene: Scene, key: TopicPartition, chosen: random.Random, rounds: int) 
             writer.commit_transaction(90)
 
 
-def test_strict_and_plain_consumers_read_the_same(scene: Scene) -> None:
+def test_strict_and_plain_consumers_read_the_same(scene: Harness) -> None:
     chosen = random.Random(41)
     key = scene.topic({"retention.ms": "-1", "segment.bytes": str(MIB)})
     fill(scene, key, chosen, 120)
@@ -209,7 +209,7 @@ def test_strict_and_plain_consumers_read_the_same(scene: Scene) -> None:
         assert scene.strict(key, end, start) == again
 
 
-def test_both_stop_before_an_open_transaction(scene: Scene) -> None:
+def test_both_stop_before_an_open_transaction(scene: Harness) -> None:
     key = scene.topic()
     transaction = OffsetsTransaction(scene.cluster, "open")
     transaction.begin()
@@ -232,7 +232,7 @@ def test_both_stop_before_an_open_transaction(scene: Scene) -> None:
     assert scene.strict(key, end) == expected
 
 
-def test_compacted_topics_are_read_over_their_gaps(scene: Scene) -> None:
+def test_compacted_topics_are_read_over_their_gaps(scene: Harness) -> None:
     key = scene.topic(
         {
             "cleanup.policy": "compact", "segment.ms": "500", "min.cleanable.dirty.ratio": "0.001",
@@ -271,7 +271,7 @@ def as_c(read: Read) -> Read:
     return (*others, tuple((name.partition("\0")[0], value) for name, value in headers))  # type: ignore[return-value]
 
 
-def test_random_batches_give_what_a_plain_consumer_gives(scene: Scene) -> None:
+def test_random_batches_give_what_a_plain_consumer_gives(scene: Harness) -> None:
     key = scene.topic({"retention.ms": "-1", "message.timestamp.after.max.ms": str((1 << 63) - 1)})
     made: list[bytes] = []
 
@@ -291,7 +291,7 @@ def test_random_batches_give_what_a_plain_consumer_gives(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(("codec", "mib"), [(codec, 250 if codec is Codec.SNAPPY else 1_000) for codec in BOMB_CODECS])
-def test_a_gigabyte_in_a_batch_costs_no_memory_and_holds_nothing_up(scene: Scene, codec: Codec, mib: int) -> None:
+def test_a_gigabyte_in_a_batch_costs_no_memory_and_holds_nothing_up(scene: Harness, codec: Codec, mib: int) -> None:
     rig = StreamRig(
         scene.cluster, f"gigabyte-{codec.name.lower()}", partitions=1, settings={"max.message.bytes": str(64 * MIB)}
     )
@@ -303,7 +303,7 @@ def test_a_gigabyte_in_a_batch_costs_no_memory_and_holds_nothing_up(scene: Scene
     read_once(scene, rig)
     seen, verdicts = set[bytes | None](), list[BatchVerdict]()
 
-    def guard(origin: RecordOrigin, offset: int, epoch: int, verdict: BatchVerdict | None) -> LeftOut:
+    def guard(origin: PartitionOrigin, offset: int, epoch: int, verdict: BatchVerdict | None) -> LeftOut:
         assert (origin.partition, offset, epoch) == (key, bomb, rig.epoch)
         assert verdict is not None
         verdicts.append(verdict)
@@ -324,7 +324,7 @@ def test_a_gigabyte_in_a_batch_costs_no_memory_and_holds_nothing_up(scene: Scene
     assert peak_bytes() - before < MEMORY_BYTES
 
 
-def read_once(scene: Scene, rig: StreamRig) -> None:
+def read_once(scene: Harness, rig: StreamRig) -> None:
     """What a first consumer of a process loads is no memory of a bomb."""
     seen = set[bytes | None]()
     other = StreamRig(scene.cluster, f"{rig.stream}-warm", partitions=1)
@@ -341,7 +341,7 @@ def peak_bytes(*, restart: bool = False) -> int:
     return 1024 * int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
 
 
-def test_offsets_out_of_range_go_on_as_a_plain_consumer_does(scene: Scene) -> None:
+def test_offsets_out_of_range_go_on_as_a_plain_consumer_does(scene: Harness) -> None:
     key = scene.topic({"retention.ms": "-1"})
     writer = scene.producer("zstd")
     for number in range(200):
@@ -361,14 +361,14 @@ def test_offsets_out_of_range_go_on_as_a_plain_consumer_does(scene: Scene) -> No
     assert scene.strict(key, 200, 150) == scene.plain(key, 150)[0]
 
 
-def write(scene: Scene, key: TopicPartition, numbers: range) -> None:
+def write(scene: Harness, key: TopicPartition, numbers: range) -> None:
     writer = scene.producer("lz4", **{"enable.idempotence": True})
     for number in numbers:
         writer.produce(key.topic, b"%d" % number, partition=0)
     assert writer.flush(WAIT_S) == 0
 
 
-def test_the_next_leader_is_followed(scene: Scene) -> None:
+def test_the_next_leader_is_followed(scene: Harness) -> None:
     key = scene.topic(copies=2)
     write(scene, key, range(500))
     member = Member(guarded_member(scene.cluster, "moved"))
@@ -390,7 +390,7 @@ def test_the_next_leader_is_followed(scene: Scene) -> None:
         member.client.close(30)
 
 
-def test_a_broker_that_is_away_costs_no_record_and_no_other_partition(scene: Scene) -> None:
+def test_a_broker_that_is_away_costs_no_record_and_no_other_partition(scene: Harness) -> None:
     keys = [scene.topic(), scene.topic()]
     alone, other = sorted(keys)
     ids = scene.cluster.broker_ids
@@ -419,7 +419,7 @@ def test_a_broker_that_is_away_costs_no_record_and_no_other_partition(scene: Sce
         member.client.close(30)
 
 
-def test_partitions_that_move_during_reads_repeat_nothing(scene: Scene) -> None:
+def test_partitions_that_move_during_reads_repeat_nothing(scene: Harness) -> None:
     rig = StreamRig(scene.cluster, "moving-guard", partitions=4)
     (segment,) = rig.segments["live"]
     rig.write(segment, range(3_000))

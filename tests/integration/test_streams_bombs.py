@@ -38,7 +38,7 @@ SMALL, LARGE = 64, 1024
 """MiB that the two bombs hold."""
 
 
-class Scene:
+class Harness:
     """A topic with ordinary records of all codecs around two bombs, and one that is compacted."""
 
     def __init__(self, cluster: SandboxCluster, stack: ExitStack) -> None:
@@ -96,12 +96,12 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def scene(cluster: SandboxCluster) -> Iterator[Scene]:
+def scene(cluster: SandboxCluster) -> Iterator[Harness]:
     with ExitStack() as stack:
-        yield Scene(cluster, stack)
+        yield Harness(cluster, stack)
 
 
-def test_a_scan_finds_exactly_the_bombs(scene: Scene) -> None:
+def test_a_scan_finds_exactly_the_bombs(scene: Harness) -> None:
     found = json.loads(scene.run("scan", "bombed", "--limit", "32MiB", "-o", "json", code=1).stdout)
     listed = [(b["partition"], b["offset"], b["records"], b["verdict"], b["codec"]) for b in found["listed"]]
     small, large = scene.bombs
@@ -116,7 +116,7 @@ def test_a_scan_finds_exactly_the_bombs(scene: Scene) -> None:
     scene.run("scan", "bombed", "--limit", "32MiB", "--since", "-1h", "--partition", "1", code=0)
 
 
-def test_frames_of_real_clients_are_walked_in_every_codec(scene: Scene) -> None:
+def test_frames_of_real_clients_are_walked_in_every_codec(scene: Harness) -> None:
     found = scene.scan("bombed", limit_bytes=1_000).found
     assert {one.verdict.kind for one in found} == {VerdictKind.BOMB}
     codecs = {one.verdict.batch.codec_name for one in found if one.verdict.batch is not None}
@@ -127,7 +127,7 @@ def test_frames_of_real_clients_are_walked_in_every_codec(scene: Scene) -> None:
         assert one.verdict.at_most_bytes >= 500 * batch.count, "each record has 500 bytes or more"
 
 
-def test_a_batch_in_quarantine_is_the_batch_in_the_log(scene: Scene, tmp_path: Path) -> None:
+def test_a_batch_in_quarantine_is_the_batch_in_the_log(scene: Harness, tmp_path: Path) -> None:
     words = ("quarantine", "bombed", "--partition", "0", "--limit", "32MiB", "--out-path", str(tmp_path))
     kept = json.loads(scene.run(*words, "-o", "json", code=0).stdout)["batches"]
     for one, offset in zip(kept, scene.bombs, strict=True):
@@ -142,7 +142,7 @@ def test_a_batch_in_quarantine_is_the_batch_in_the_log(scene: Scene, tmp_path: P
         assert (found.kind, found.at_most_bytes) == (VerdictKind.BOMB, record["at_most_bytes"])
 
 
-def test_bombs_of_every_codec_are_found_and_kept(scene: Scene, tmp_path: Path) -> None:
+def test_bombs_of_every_codec_are_found_and_kept(scene: Harness, tmp_path: Path) -> None:
     key = scene.make_topic("packed", 1, {"max.message.bytes": str(8 * MIB)})
     at = {
         codec.name.lower(): append_batch(scene.cluster, key, zeros_batch(SMALL, MIB, codec=codec)) for codec in CODECS
@@ -184,7 +184,7 @@ def read(cluster: SandboxCluster, group: str, key: TopicPartition, want: int, li
     return found
 
 
-def test_a_plain_reader_passes_the_bombs_once_they_are_marked(scene: Scene, tmp_path: Path) -> None:
+def test_a_plain_reader_passes_the_bombs_once_they_are_marked(scene: Harness, tmp_path: Path) -> None:
     small, large = scene.bombs
     with loner(scene.cluster, "plain") as client:
         client.commit({scene.key: (small, "")})
@@ -206,7 +206,7 @@ def test_a_plain_reader_passes_the_bombs_once_they_are_marked(scene: Scene, tmp_
     assert len(list(tmp_path.rglob("*.log"))) == 2
 
 
-def test_odd_names_and_empty_topics(scene: Scene) -> None:
+def test_odd_names_and_empty_topics(scene: Harness) -> None:
     scene.make_topic("empty.bombs", 3)
     assert "no findings" in scene.run("scan", "empty.bombs", code=0).stdout
     for name in ("nosuch", "../etc", "a b", "x" * 300, "or\x1bders", "", "."):
@@ -218,7 +218,7 @@ def test_odd_names_and_empty_topics(scene: Scene) -> None:
     assert "nosuch does not exist" in mixed.stderr
 
 
-def test_a_compacted_topic_is_read_over_its_gaps(scene: Scene) -> None:
+def test_a_compacted_topic_is_read_over_its_gaps(scene: Harness) -> None:
     key = scene.make_topic(
         "compacted.bombs", 1,
         {
@@ -237,7 +237,7 @@ def test_a_compacted_topic_is_read_over_its_gaps(scene: Scene) -> None:
     assert dict(found.unread) == {}
 
 
-def test_watch_reports_a_bomb_that_comes(scene: Scene, tmp_path: Path) -> None:
+def test_watch_reports_a_bomb_that_comes(scene: Harness, tmp_path: Path) -> None:
     key = scene.make_topic("watched.bombs", 1)
     words = ("watch", "watched.bombs", "--limit", "32MiB", "--interval", "200ms")
     command = [sys.executable, "-m", "kafkakit", "--profile", scene.cluster.name, "streams", "bombs", *words]
@@ -279,7 +279,7 @@ class StandingClock:
         time.sleep(seconds)
 
 
-def test_a_broker_that_dies_in_the_middle_leaves_the_other_partitions_read(scene: Scene) -> None:
+def test_a_broker_that_dies_in_the_middle_leaves_the_other_partitions_read(scene: Harness) -> None:
     scene.make_topic("dying.bombs", 3)
     keys = [TopicPartition("dying.bombs", number) for number in range(3)]
     for key in keys:

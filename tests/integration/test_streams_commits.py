@@ -33,7 +33,7 @@ RECORDS, STUCK, DONE_TO = 500, 40, 400
 AGE_MS = 600_000
 
 
-class Bench:
+class Harness:
     """A topic of 500 records, a second apart, the one at 40 ten minutes old; and the program as an operator runs it."""
 
     def __init__(self, cluster: SandboxCluster, topic: str) -> None:
@@ -70,12 +70,12 @@ class Bench:
 
 
 @pytest.fixture(scope="module")
-def bench(cluster: SandboxCluster) -> Bench:
-    return Bench(cluster, "inspected")
+def bench(cluster: SandboxCluster) -> Harness:
+    return Harness(cluster, "inspected")
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_poison_pill_is_one_pending_offset_with_its_age(bench: Bench, protocol: str) -> None:
+def test_a_poison_pill_is_one_pending_offset_with_its_age(bench: Harness, protocol: str) -> None:
     group = f"pill-{protocol}"
     with member(bench.cluster, group, [bench.key.topic], protocol=protocol) as live:
         live.commit({bench.key: (STUCK, bench.metadata(group))})
@@ -92,7 +92,7 @@ def test_a_poison_pill_is_one_pending_offset_with_its_age(bench: Bench, protocol
     assert f"   {STUCK} r{'#' * 35}" in text
 
 
-def test_a_plain_commit_is_dated_by_its_record(bench: Bench) -> None:
+def test_a_plain_commit_is_dated_by_its_record(bench: Harness) -> None:
     commit_with_kafka_python(bench.cluster, "plain", {bench.key: (STUCK, "")})
     commit = bench.commit_shown("plain")
     assert commit["oldest_pending"]["written"]["low_ms"] == bench.stuck_ms
@@ -105,13 +105,13 @@ def test_a_plain_commit_is_dated_by_its_record(bench: Bench) -> None:
 
 
 def test_a_topic_made_anew_is_told_from_the_old_one(cluster: SandboxCluster) -> None:
-    bench = Bench(cluster, "made-again")
+    bench = Harness(cluster, "made-again")
     with loner(cluster, "survivor") as client:
         text = bench.metadata("survivor")
         client.commit({bench.key: (STUCK, text)})
         with closing(cluster.open_admin()) as admin:
             assert admin.delete_topic(bench.key.topic) is None
-        Bench(cluster, "made-again")
+        Harness(cluster, "made-again")
         client.commit({bench.key: (STUCK, text)})  # Kafka forgets commits of a deleted topic; the member does not
     commit = bench.commit_shown("survivor")
     assert (commit["problem"], commit["state"]["done"]) == ("bound to something else", [])
@@ -124,7 +124,7 @@ def _collect(lines: Iterable[str], into: list[str]) -> None:
         into.append(line)  # noqa: PERF402  each line is to be seen at once
 
 
-def test_watch_tells_what_became_done(bench: Bench) -> None:
+def test_watch_tells_what_became_done(bench: Harness) -> None:
     with loner(bench.cluster, "watched") as client:
         client.commit({bench.key: (STUCK, bench.metadata("watched"))})
         command = [sys.executable, "-m", "kafkakit", "--profile", bench.cluster.name, "streams", "commits", "watch"]
@@ -157,7 +157,7 @@ def test_watch_tells_what_became_done(bench: Bench) -> None:
     assert f"{bench.key}: became done: " in "".join(said)
 
 
-def test_limits_are_those_of_the_brokers(bench: Bench) -> None:
+def test_limits_are_those_of_the_brokers(bench: Harness) -> None:
     commit_with_kafka_python(bench.cluster, "full", {bench.key: (STUCK, "\u4e2d" * 4096)})
     told = bench.run("limits", "-o", "json").json
     assert {broker["limit_chars"] for broker in told["brokers"]} == {4096}

@@ -18,7 +18,7 @@ from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.data import GroupAdmin, LogReader
 from kafkakit.sandbox.decide.processes import GUEST, client_security, password_file
-from kafkakit.sandbox.decide.spec import Mode
+from kafkakit.sandbox.decide.spec import MetadataMode
 from kafkakit.streams.model.commit import CommitIdentity
 from kafkakit.streams.model.kkm1.decode import read_kkm1
 from tests.contracts.streams import (
@@ -60,7 +60,7 @@ class KafkaRig:
 
     def __init__(self, cluster: SandboxCluster) -> None:
         self.cluster = cluster
-        kraft = cluster.state.spec.mode is Mode.KRAFT
+        kraft = cluster.state.spec.mode is MetadataMode.KRAFT
         self.protocols: tuple[str, ...] = ("classic", "consumer", "share") if kraft else ("classic",)
         self.groups: GroupAdmin = open_groups(cluster)
         self.log: LogReader = KafkaLog(cluster.bootstrap_servers, cluster.security, request_timeout_s=15)

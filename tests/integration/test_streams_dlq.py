@@ -23,7 +23,13 @@ from kafkakit.core.records import Record
 from kafkakit.ports.data import DataPlane
 from kafkakit.streams.lanes.act.reject_ledger import PLACE, RejectLedger
 from kafkakit.streams.model.commit import topic_id_text
-from kafkakit.streams.model.provenance import RecordFailure, RecordOrigin, Reject, provenance_headers, read_provenance
+from kafkakit.streams.model.provenance import (
+    LedgerReject,
+    RecordFailure,
+    RecordOrigin,
+    provenance_headers,
+    read_provenance,
+)
 from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState, encode_route, route_path
 from tests.contracts.data import DataContract, read_all
 from tests.integration.conftest import SandboxCluster
@@ -39,7 +45,7 @@ WAIT_S = 180.0
 _names = count()
 
 
-class Scene:
+class Harness:
     """A stream with lanes live and dlq, each a topic of two partitions; the route is in the cluster's control topic."""
 
     def __init__(self, cluster: SandboxCluster, stack: ExitStack) -> None:
@@ -91,7 +97,7 @@ class Scene:
         topic_id = self.log.places([self.key("live").topic])[self.key("live").topic].topic_id
         self.ledger.add(
             [
-                Reject(topic_id=topic_id, place=self.origin(o, at_ms=at_ms), failure=failure("by reference"))
+                LedgerReject(topic_id=topic_id, place=self.origin(o, at_ms=at_ms), failure=failure("by reference"))
                 for o in offsets
             ]
         )
@@ -109,7 +115,7 @@ class Scene:
     def values(self, lane: str) -> list[bytes]:
         return [record.value for record in self.records(lane)]
 
-    def mine(self) -> list[Reject]:
+    def mine(self) -> list[LedgerReject]:
         return [entry for entry in self.ledger.read()[0].values() if entry.place.stream == self.stream]
 
     @property
@@ -130,9 +136,9 @@ def failure(reason: str) -> RecordFailure:
 
 
 @pytest.fixture
-def scene(cluster: SandboxCluster) -> Iterator[Scene]:
+def scene(cluster: SandboxCluster) -> Iterator[Harness]:
     with ExitStack() as stack:
-        yield Scene(cluster, stack)
+        yield Harness(cluster, stack)
 
 
 class KafkaDataRig:
@@ -153,7 +159,7 @@ class TestKafkaData(DataContract):
         return KafkaDataRig(cluster)
 
 
-def test_what_is_rejected_is_listed_shown_and_purged(scene: Scene) -> None:
+def test_what_is_rejected_is_listed_shown_and_purged(scene: Harness) -> None:
     scene.put("live", [b"ref-0", b"ref-1"])
     scene.reject([1], at_ms=1)
     scene.bury([b"a", b"b"], "old")
@@ -177,7 +183,7 @@ def test_what_is_rejected_is_listed_shown_and_purged(scene: Scene) -> None:
     assert (scene.values("dlq"), scene.mine()) == ([b"c", b"odd"], [])
 
 
-def test_a_replay_that_is_killed_continues_and_repeats_a_batch_at_most(scene: Scene) -> None:
+def test_a_replay_that_is_killed_continues_and_repeats_a_batch_at_most(scene: Harness) -> None:
     # At 40 a second the replay takes more than a minute: it is not at its end before it is killed.
     first, second = [b"p0-%d" % n for n in range(1_500)], [b"p1-%d" % n for n in range(1_500)]
     scene.bury(first)
@@ -207,7 +213,7 @@ def test_a_replay_that_is_killed_continues_and_repeats_a_batch_at_most(scene: Sc
     assert shown.code == ExitCode.DONE
 
 
-def test_references_are_copied_before_retention_takes_them(scene: Scene) -> None:
+def test_references_are_copied_before_retention_takes_them(scene: Harness) -> None:
     topic = scene.key("live").topic
     day_ms = 86_400_000
     scene.admin.alter_configs(

@@ -43,7 +43,7 @@ RECORDS = 300
 OFFSETS = TopicPartition("__consumer_offsets", 0)
 
 
-class Scene:
+class Harness:
     """One topic of two partitions with a record each second up to now, and groups of our own."""
 
     def __init__(self, cluster: SandboxCluster, stack: ExitStack) -> None:
@@ -139,12 +139,12 @@ def without_time(value: bytes) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def scene(cluster: SandboxCluster) -> Iterator[Scene]:
+def scene(cluster: SandboxCluster) -> Iterator[Harness]:
     with ExitStack() as stack:
-        yield Scene(cluster, stack)
+        yield Harness(cluster, stack)
 
 
-def test_skip_then_undo_leaves_the_very_bytes_that_were_stored(scene: Scene) -> None:
+def test_skip_then_undo_leaves_the_very_bytes_that_were_stored(scene: Harness) -> None:
     scene.stick("skipping")
     before, held = scene.stored("skipping"), scene.committed("skipping")
     assert held.metadata.endswith("\0")
@@ -163,7 +163,7 @@ def test_skip_then_undo_leaves_the_very_bytes_that_were_stored(scene: Scene) -> 
     assert scene.committed("skipping") == held
 
 
-def test_a_live_group_is_refused_and_keeps_its_commit(scene: Scene) -> None:
+def test_a_live_group_is_refused_and_keeps_its_commit(scene: Harness) -> None:
     scene.stick("living")
     before = scene.committed("living")
     for protocol in ("classic", "consumer"):
@@ -173,7 +173,7 @@ def test_a_live_group_is_refused_and_keeps_its_commit(scene: Scene) -> None:
         assert scene.committed("living") == before
 
 
-def test_replay_opens_a_window_that_a_reader_sees_as_pending(scene: Scene) -> None:
+def test_replay_opens_a_window_that_a_reader_sees_as_pending(scene: Harness) -> None:
     scene.stick("replaying")
     first, last = scene.start_ms + 20_000, scene.start_ms + 30_000
     times = [time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(ms / 1000)) + f".{ms % 1000:03}Z" for ms in (first, last)]
@@ -190,7 +190,7 @@ def test_replay_opens_a_window_that_a_reader_sees_as_pending(scene: Scene) -> No
     assert "20-29" in shown.stdout
 
 
-def test_an_open_transaction_of_the_group_is_waited_for(scene: Scene) -> None:
+def test_an_open_transaction_of_the_group_is_waited_for(scene: Harness) -> None:
     scene.stick("in-doubt")
     with OffsetsTransaction(scene.cluster, "edits-in-doubt") as transaction:
         transaction.begin()
@@ -200,7 +200,7 @@ def test_an_open_transaction_of_the_group_is_waited_for(scene: Scene) -> None:
         assert "open transaction" in later.stderr
 
 
-def test_a_plain_group_is_reset_to_a_time_seeded_and_forgotten_again(scene: Scene) -> None:
+def test_a_plain_group_is_reset_to_a_time_seeded_and_forgotten_again(scene: Harness) -> None:
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(scene.start_ms / 1000 + 51))
     scene.run("reset", "fresh", "--topic", scene.topic, "--to", at, "--apply", "--yes")
     held = scene.groups.committed("fresh")
@@ -229,7 +229,7 @@ run(sys.argv[2:])
 
 
 @pytest.mark.parametrize(("when", "way"), [("before", "finish"), ("after", "undo")])
-def test_an_edit_killed_around_its_write_is_settled_by_its_journal(scene: Scene, when: str, way: str) -> None:
+def test_an_edit_killed_around_its_write_is_settled_by_its_journal(scene: Harness, when: str, way: str) -> None:
     group = f"killed-{when}"
     scene.stick(group)
     held = scene.committed(group)
@@ -252,7 +252,7 @@ def test_an_edit_killed_around_its_write_is_settled_by_its_journal(scene: Scene,
     verify_edit_journal(Path(journal).read_bytes())
 
 
-def test_translate_writes_what_parallel_consumer_reads(scene: Scene) -> None:
+def test_translate_writes_what_parallel_consumer_reads(scene: Harness) -> None:
     state = CommitState(base=100, done=OffsetRanges.of([(101, 103), (105, 110)]))
     text = encode_commit(state, scene.identity("moving"), limit_chars=4095).text
     scene.groups.commit("moving", {scene.key: CommittedOffset(offset=100, metadata=text)})
@@ -261,7 +261,7 @@ def test_translate_writes_what_parallel_consumer_reads(scene: Scene) -> None:
     assert scene.committed("moving").metadata in ("bAAK5gMA", "bwAAAArmAwA=")
 
 
-def test_the_offsets_of_a_file_are_committed_and_taken_back(scene: Scene, tmp_path: Path) -> None:
+def test_the_offsets_of_a_file_are_committed_and_taken_back(scene: Harness, tmp_path: Path) -> None:
     scene.stick("from-a-file")
     before, held = scene.stored("from-a-file"), scene.committed("from-a-file")
     shown = scene.run("show", "from-a-file", "-o", "tsv").stdout
@@ -282,7 +282,7 @@ def test_the_offsets_of_a_file_are_committed_and_taken_back(scene: Scene, tmp_pa
 
 
 @pytest.mark.parametrize("what", ["topic", "group"])
-def test_what_is_deleted_comes_back_as_the_bytes_that_were_stored(scene: Scene, what: str) -> None:
+def test_what_is_deleted_comes_back_as_the_bytes_that_were_stored(scene: Harness, what: str) -> None:
     group = f"deleted-{what}"
     words = ("--all",) if what == "group" else ("--topic", scene.topic)
     scene.stick(group)
@@ -308,7 +308,7 @@ def test_what_is_deleted_comes_back_as_the_bytes_that_were_stored(scene: Scene, 
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer", "share"])
-def test_a_group_that_committed_nothing_is_deleted(scene: Scene, protocol: str) -> None:
+def test_a_group_that_committed_nothing_is_deleted(scene: Harness, protocol: str) -> None:
     group = f"bare-{protocol}"
     joins = partial(member, protocol=protocol) if protocol != "share" else share_member
     with joins(scene.cluster, group, [scene.topic]):
@@ -325,7 +325,7 @@ def test_a_group_that_committed_nothing_is_deleted(scene: Scene, protocol: str) 
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_live_group_loses_the_commits_of_a_topic_it_left(scene: Scene, protocol: str) -> None:
+def test_a_live_group_loses_the_commits_of_a_topic_it_left(scene: Harness, protocol: str) -> None:
     group, other = f"left-{protocol}", f"left-for-{protocol}"
     with closing(scene.cluster.open_admin()) as admin:
         assert admin.create_topic(other, {0: scene.cluster.broker_ids[:1]}, {}) is None

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.kafka
 LANES = "live,slow,retry,dlq,l5,l6,l7,l8"
 
 
-class Scene:
+class Harness:
     """Profiles `a` (three brokers) and `b` (one), with routes in a topic of the first cluster."""
 
     def __init__(self, folder: Path, one: SandboxCluster, other: SandboxCluster, admin: ClusterAdmin) -> None:
@@ -66,13 +66,13 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def scene(lease: LeaseClusters, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def scene(lease: LeaseClusters, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     one, other = lease(TRIO, SINGLE)
     with closing(one.open_admin()) as admin:
-        yield Scene(tmp_path_factory.mktemp("streams"), one, other, admin)
+        yield Harness(tmp_path_factory.mktemp("streams"), one, other, admin)
 
 
-def test_a_stream_lives_on_two_clusters(scene: Scene) -> None:
+def test_a_stream_lives_on_two_clusters(scene: Harness) -> None:
     made = scene.done(
         "create", "orders", "--lanes", "live,dlq", "--partitions", "3,dlq=1", "--retention", "1d", "--yes", "-o", "json"
     )
@@ -100,7 +100,7 @@ def test_a_stream_lives_on_two_clusters(scene: Scene) -> None:
     }
 
 
-def test_a_lane_is_removed_once_it_is_read_and_topics_are_deleted_once_no_group_reads_them(scene: Scene) -> None:
+def test_a_lane_is_removed_once_it_is_read_and_topics_are_deleted_once_no_group_reads_them(scene: Harness) -> None:
     scene.done("create", "pay", "--lanes", "live,slow", "--partitions", "1", "--yes")
     produce(scene.one, TopicPartition("pay.slow.1", 0), [b"x"] * 5)
     scene.commit("reader", "pay.slow.1", 3)
@@ -130,7 +130,7 @@ def acknowledged(producer: StreamProducer, count: int, size: int = 50_000) -> No
         assert (token, isinstance(answer, NotDelivered)) == (number, False), answer
 
 
-def test_a_lane_with_a_quota_holds_up_its_producers_and_no_others(scene: Scene) -> None:
+def test_a_lane_with_a_quota_holds_up_its_producers_and_no_others(scene: Harness) -> None:
     scene.done("create", "slowed", "--lanes", "live,slow", "--partitions", "1", "--quota", "slow=1kB/s", "--yes")
     quotas = {QuotaEntity(client_id="kafkakit.slowed.slow"): {PRODUCER_BYTE_RATE: 1000.0}}
     until(lambda: scene.quotas() == [quotas] * 3, "limited on each broker")
@@ -150,7 +150,7 @@ def test_a_lane_with_a_quota_holds_up_its_producers_and_no_others(scene: Scene) 
     until(lambda: scene.quotas() == [{}] * 3, "not limited any more")
 
 
-def test_a_topic_that_was_created_again_is_told_from_the_one_of_the_stream(scene: Scene) -> None:
+def test_a_topic_that_was_created_again_is_told_from_the_one_of_the_stream(scene: Harness) -> None:
     replicas = {0: scene.one.broker_ids[:1]}
     assert scene.admin.create_topic("old-topic", replicas, {}) is None
     scene.done("link", "linked", "--topic", "old-topic", "--yes")
@@ -165,7 +165,7 @@ def test_a_topic_that_was_created_again_is_told_from_the_one_of_the_stream(scene
     assert scene.admin.partition_states(["old-topic"])
 
 
-def test_a_killed_create_is_continued_by_the_same_command(scene: Scene) -> None:
+def test_a_killed_create_is_continued_by_the_same_command(scene: Harness) -> None:
     words = ("--profile", "a", "streams", "create", "cut", "--lanes", LANES, "--partitions", "1", "--yes")
     with subprocess.Popen(
         [sys.executable, "-m", "kafkakit", *words],

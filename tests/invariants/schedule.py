@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.decide.schedule.work import (
+    BrokerRates,
     DirTask,
     Disk,
-    Limits,
-    Place,
-    Rates,
+    LogDirPlace,
+    PartitionTask,
     Schedule,
+    ScheduleLimits,
+    ScheduleStep,
     Speeds,
-    Step,
     StepKind,
-    Task,
 )
 
 SLACK = 2.0  # bytes; times are floats
@@ -47,16 +47,16 @@ class Volume:
 class Replay:
     """What is where, while the steps are gone through."""
 
-    limits: Limits
+    limits: ScheduleLimits
     lists: dict[TopicPartition, tuple[int, ...]]
     dirs: dict[tuple[TopicPartition, int], str]
     ingest: Mapping[TopicPartition, float]
-    volumes: dict[Place, Volume]
-    in_flight: dict[int, Step] = field(default_factory=dict)
+    volumes: dict[LogDirPlace, Volume]
+    in_flight: dict[int, ScheduleStep] = field(default_factory=dict)
     events: list[tuple[float, int, str]] = field(default_factory=list)
     ended: dict[int, float] = field(default_factory=dict)
 
-    def advance(self, now_s: float, steps: Sequence[Step]) -> None:
+    def advance(self, now_s: float, steps: Sequence[ScheduleStep]) -> None:
         """Ends and deletions up to a time, in order."""
         while due := sorted(e for e in self.events if e[0] <= now_s):
             at_s, index, what = due[0]
@@ -68,7 +68,7 @@ class Replay:
                 for place in steps[index].removing:
                     self.delete(place, steps[index], at_s)
 
-    def end(self, index: int, step: Step) -> None:
+    def end(self, index: int, step: ScheduleStep) -> None:
         del self.in_flight[index]
         self.ended[index] = step.end_s
         if step.kind is not StepKind.INSIDE:
@@ -79,7 +79,7 @@ class Replay:
             self.dirs[step.key, place.broker] = place.log_dir
         self.events.append((step.end_s + self.limits.deletion_delay_s, index, "delete"))
 
-    def delete(self, place: Place, step: Step, at_s: float) -> None:
+    def delete(self, place: LogDirPlace, step: ScheduleStep, at_s: float) -> None:
         volume = self.volumes.get(place)
         if volume is not None:
             volume.move_to(at_s)
@@ -94,7 +94,7 @@ class Replay:
                 most = max(self.limits.limit_of(volume.disk.total_bytes), volume.own_doing(now_s))
                 assert volume.bytes <= most + SLACK, f"{place} holds {volume.bytes} of {most} at {now_s} s"
 
-    def begin(self, index: int, step: Step, left: float) -> None:
+    def begin(self, index: int, step: ScheduleStep, left: float) -> None:
         self.in_flight[index] = step
         for place in step.adding:
             volume = self.volumes.get(place)
@@ -111,7 +111,7 @@ class Replay:
                 assert not volume.disk.closed, f"{place} is closed"
         self.events.append((step.end_s, index, "end"))
 
-    def check_concurrency(self, new: Step) -> None:
+    def check_concurrency(self, new: ScheduleStep) -> None:
         into: dict[int, int] = {}
         out: dict[int, list[int]] = {}
         inside: dict[int, int] = {}
@@ -135,11 +135,11 @@ class Replay:
 
 def verify_schedule(
     schedule: Schedule,
-    tasks: Sequence[Task],
+    tasks: Sequence[PartitionTask],
     dir_tasks: Sequence[DirTask],
     disks: Sequence[Disk],
-    limits: Limits,
-    rates: Rates,
+    limits: ScheduleLimits,
+    rates: BrokerRates,
     speeds: Speeds,
     *,
     racks: Mapping[int, str | None] | None = None,
@@ -177,7 +177,7 @@ def verify_schedule(
         assert schedule.bound_s >= bound_s * (1 - 1e-6) - 1e-3 * len(tasks) - 1e-3
 
 
-def _check_pace(steps: Sequence[Step], speeds: Speeds) -> None:
+def _check_pace(steps: Sequence[ScheduleStep], speeds: Speeds) -> None:
     """No step takes less than every step does, and the controller ends one after another."""
     for step in steps:
         assert step.end_s - step.start_s >= speeds.step_s - 1e-6, "a step ends before anybody could see it"
@@ -187,7 +187,7 @@ def _check_pace(steps: Sequence[Step], speeds: Speeds) -> None:
 
 
 def own_bound(
-    schedule: Schedule, tasks: Sequence[Task], dir_tasks: Sequence[DirTask], rates: Rates, speeds: Speeds
+    schedule: Schedule, tasks: Sequence[PartitionTask], dir_tasks: Sequence[DirTask], rates: BrokerRates, speeds: Speeds
 ) -> float:
     """The busiest broker's seconds, from the tasks that are not immovable."""
 
@@ -218,7 +218,9 @@ def own_bound(
     )
 
 
-def _start_of(tasks: Sequence[Task], dir_tasks: Sequence[DirTask], disks: Sequence[Disk], limits: Limits) -> Replay:
+def _start_of(
+    tasks: Sequence[PartitionTask], dir_tasks: Sequence[DirTask], disks: Sequence[Disk], limits: ScheduleLimits
+) -> Replay:
     volumes = {}
     for disk in disks:
         used = 0.0
@@ -232,7 +234,7 @@ def _start_of(tasks: Sequence[Task], dir_tasks: Sequence[DirTask], disks: Sequen
     return Replay(limits, {t.key: t.holders for t in tasks}, dirs, ingest, volumes)
 
 
-def _left_of_running(step: Step, task: Task | None, dir_tasks: Sequence[DirTask]) -> float:
+def _left_of_running(step: ScheduleStep, task: PartitionTask | None, dir_tasks: Sequence[DirTask]) -> float:
     if step.kind is StepKind.INSIDE:
         item = next(d for d in dir_tasks if d.key == step.key and d.broker == step.adding[0].broker)
         assert item.running
@@ -242,7 +244,7 @@ def _left_of_running(step: Step, task: Task | None, dir_tasks: Sequence[DirTask]
     return max(0.0, step.size_bytes - task.copied_bytes / max(1, len(step.adding)))
 
 
-def _check_chain(steps: Sequence[Step], index: int, replay: Replay) -> None:
+def _check_chain(steps: Sequence[ScheduleStep], index: int, replay: Replay) -> None:
     step = steps[index]
     earlier = [n for n in range(index) if steps[n].key == step.key]
     assert not any(s.key == step.key for s in replay.in_flight.values()), f"{step.key} is in flight twice"
@@ -250,7 +252,7 @@ def _check_chain(steps: Sequence[Step], index: int, replay: Replay) -> None:
     assert step.after is None or replay.ended[step.after] <= step.start_s
 
 
-def _check_inside(step: Step, replay: Replay) -> None:
+def _check_inside(step: ScheduleStep, replay: Replay) -> None:
     (came,), (gone,) = step.adding, step.removing
     assert came.broker == gone.broker
     assert came.log_dir != gone.log_dir
@@ -259,7 +261,13 @@ def _check_inside(step: Step, replay: Replay) -> None:
     assert known is None or known == gone.log_dir
 
 
-def _check_list(step: Step, task: Task, now: tuple[int, ...], limits: Limits, racks: Mapping[int, str | None]) -> None:
+def _check_list(
+    step: ScheduleStep,
+    task: PartitionTask,
+    now: tuple[int, ...],
+    limits: ScheduleLimits,
+    racks: Mapping[int, str | None],
+) -> None:
     assert len(set(step.target)) == len(step.target)
     assert {p.broker for p in step.adding} == set(step.target) - set(now)
     assert {p.broker for p in step.removing} == set(now) - set(step.target)
@@ -282,7 +290,9 @@ def _racks(brokers: Sequence[int], racks: Mapping[int, str | None]) -> int:
     return len({racks.get(b) or str(b) for b in brokers})
 
 
-def _check_ends(schedule: Schedule, tasks: Sequence[Task], dir_tasks: Sequence[DirTask], replay: Replay) -> None:
+def _check_ends(
+    schedule: Schedule, tasks: Sequence[PartitionTask], dir_tasks: Sequence[DirTask], replay: Replay
+) -> None:
     touched = {s.key for s in schedule.steps if not s.running}
     lists = {t.key: t for t in tasks}
     for task in tasks:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kafkakit.core.quantities import counted, epoch_ms
+from kafkakit.core.quantities import count_of, epoch_ms
 from tests.made_fleet import cluster as healthy
 from tests.made_fleet.cluster import (
     LOG_DIRS,
@@ -379,7 +379,7 @@ def placed(
     for defect, spot in _spots(defects, wanted, shapes, share):
         if spot is None:
             raise ValueError(
-                f"the fleet has no place for {counted(wanted[defect.name], 'defect')} {defect.name}: "
+                f"the fleet has no place for {count_of(wanted[defect.name], 'defect')} {defect.name}: "
                 f"each needs a {defect.scope.value} of its own"
             )
         found.append(PlacedDefect(defect=defect, cluster=spot[0], subject=spot[1]))

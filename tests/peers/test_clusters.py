@@ -21,7 +21,7 @@ from kafkakit.topicmappr.decide.leaders import decide_leaders
 from kafkakit.topicmappr.decide.plain_requests import LeadersRequest
 from kafkakit.topicmappr.decide.rebalance import decide_rebalance
 from kafkakit.topicmappr.decide.rebuild import decide_rebuild
-from kafkakit.topicmappr.decide.request_fields import Goal
+from kafkakit.topicmappr.decide.request_fields import LoadGoal
 from kafkakit.topicmappr.decide.requests import RebalanceRequest, RebuildRequest
 from tests.invariants.plan import breaks_rack_rule, verify_plan
 from tests.places import SHARED
@@ -107,7 +107,7 @@ def rebuilt(name: str, operation: str) -> Figures:
     return measured(decide_rebuild(cluster(name), request).plan, cluster(name), brokers, brokers)
 
 
-def balanced(name: str, operation: str, goal: Goal) -> Figures:
+def balanced(name: str, operation: str, goal: LoadGoal) -> Figures:
     shape = SHAPES[name]
     scale = operation == "scale"
     brokers = [*old_brokers(shape), *(new_brokers(shape) if scale else [])]
@@ -171,12 +171,12 @@ def test_leaders_are_no_worse(name: str, capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize("name", NAMES)
 def test_byte_balance_is_no_worse(name: str, operation: str, capsys: pytest.CaptureFixture[str]) -> None:
     peer = theirs(name, operation)
-    at_range = balanced(name, operation, Goal(free_range_bytes=peer.free_range))
+    at_range = balanced(name, operation, LoadGoal(free_range_bytes=peer.free_range))
     show(capsys, f"{name}/{operation} at its range", peer, at_range)
     assert at_range.rack_violations == 0
     assert at_range.free_range <= peer.free_range
     assert at_range.bytes_moved <= peer.bytes_moved
-    for_bytes = balanced(name, operation, Goal(max_moved_bytes=peer.bytes_moved))
+    for_bytes = balanced(name, operation, LoadGoal(max_moved_bytes=peer.bytes_moved))
     show(capsys, f"{name}/{operation} for its bytes", peer, for_bytes)
     assert for_bytes.rack_violations == 0
     assert for_bytes.bytes_moved <= peer.bytes_moved

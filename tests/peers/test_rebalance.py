@@ -16,7 +16,7 @@ from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition
 from kafkakit.core.selection import BrokerList
 from kafkakit.topicmappr.decide.rebalance import Rebalance, decide_rebalance
-from kafkakit.topicmappr.decide.request_fields import Goal
+from kafkakit.topicmappr.decide.request_fields import LoadGoal
 from kafkakit.topicmappr.decide.requests import RebalanceRequest
 from tests.clusters.shapes import make_snapshot
 from tests.invariants.plan import breaks_rack_rule, verify_plan
@@ -83,7 +83,7 @@ def measure(snapshot: ClusterSnapshot, after: Mapping[tuple[str, int], Sequence[
     return Measured(moved_bytes=moved_bytes, moves=moves, free_range=spread, violations=violations, twice=twice)
 
 
-def ask(row: Mapping[str, Any], snapshot: ClusterSnapshot, goal: Goal, most_broken: int | None) -> Measured:
+def ask(row: Mapping[str, Any], snapshot: ClusterSnapshot, goal: LoadGoal, most_broken: int | None) -> Measured:
     """Our plan for this goal, checked on its own and measured."""
     request = RebalanceRequest(
         brokers=BrokerList(ids=tuple(int(b) for b in row["racks"])),
@@ -124,8 +124,8 @@ def compared() -> Iterator[Compared]:
         else:
             # Where its plan repairs sets by chance, ours is asked to repair as many.
             peer_range, most = peer.free_range, peer.violations if peer.violations < before.violations else None
-        at_range = ask(row, snapshot, Goal(free_range_bytes=peer_range + SLACK), most)
-        for_bytes = ask(row, snapshot, Goal(max_moved_bytes=peer.moved_bytes + SLACK), most)
+        at_range = ask(row, snapshot, LoadGoal(free_range_bytes=peer_range + SLACK), most)
+        for_bytes = ask(row, snapshot, LoadGoal(max_moved_bytes=peer.moved_bytes + SLACK), most)
         for ours in (at_range, for_bytes):
             assert ours.twice == 0
             assert ours.violations <= before.violations, f"request {number}: {ours} newly breaks sets, before {before}"

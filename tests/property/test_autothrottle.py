@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from kafkakit.autothrottle.decide.law import (
     BrokerSide,
-    Decision,
     HeadroomSettings,
     Law,
     Memory,
+    RateDecision,
     RateMemory,
     Side,
     fixed_law,
@@ -27,12 +27,12 @@ from kafkakit.autothrottle.decide.law import (
     sides_of,
 )
 from kafkakit.autothrottle.decide.measurements import (
-    BrokerSeen,
     Flow,
     HostQueriesAsked,
     HostTags,
-    Load,
-    Observed,
+    NetworkLoad,
+    SeenBroker,
+    TrafficObservation,
     hosts_of,
     measured_by_host,
     read_tags,
@@ -40,7 +40,7 @@ from kafkakit.autothrottle.decide.measurements import (
 from kafkakit.autothrottle.decide.scenario import Scenario, ideal_seconds, least_seconds, with_factors
 from kafkakit.autothrottle.decide.simulate import play
 from kafkakit.autothrottle.decide.slo import SloSettings, slo_law
-from kafkakit.core.cluster_facts import Sample
+from kafkakit.core.cluster_facts import MetricSample
 from kafkakit.core.errors import InputError
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.simulator.flows import LoadedCopies
@@ -52,7 +52,7 @@ BROKERS = range(5)
 
 shares = st.floats(0, 1.1)
 loads = st.builds(
-    lambda line, clients, moved: Load(total=(clients + moved) * line, moved=moved * line, capacity=line),
+    lambda line, clients, moved: NetworkLoad(total=(clients + moved) * line, moved=moved * line, capacity=line),
     st.sampled_from([125e6, 312e6, 1250e6]),
     shares,
     st.floats(0, 0.9),
@@ -70,29 +70,29 @@ memories = st.one_of(
 
 
 @st.composite
-def looks(draw: st.DrawFn) -> tuple[Observed, Memory]:
+def looks(draw: st.DrawFn) -> tuple[TrafficObservation, Memory]:
     """A look at 100 s and what the law remembers of rates that hold since 0 s."""
     brokers = {}
     for b in BROKERS:
         into, out, p99 = draw(seen)
-        brokers[b] = BrokerSeen(broker=b, into=into, out=out, produce_p99_ms=p99)
+        brokers[b] = SeenBroker(broker=b, into=into, out=out, produce_p99_ms=p99)
     found = tuple(
         Flow(source=s, destination=(s + d) % 5, partitions=1, left_bytes=10**9, ingest_per_s=g)
         for s, d, g in draw(flows)
     )
-    look = Observed(at_ms=100_000, measured_ms=100_000, window_ms=11_000, brokers=brokers, flows=found)
+    look = TrafficObservation(at_ms=100_000, measured_ms=100_000, window_ms=11_000, brokers=brokers, flows=found)
     rates = {s: RateMemory(rate=r, changed_ms=0, calm_since_ms=-1, seen_ms=95_000) for s, r in draw(memories).items()}
     return look, Memory(rates=rates, at_ms=95_000 if rates else -1)
 
 
-def rates(decision: Decision) -> dict[BrokerSide, float]:
+def rates(decision: RateDecision) -> dict[BrokerSide, float]:
     """What copies may really take by the decision, bytes/s."""
     return {s: r.rate * decision.memory.reached for s, r in decision.memory.rates.items()}
 
 
 @settings(max_examples=150, deadline=None)
 @given(looks())
-def test_rates_keep_their_bounds(given_look: tuple[Observed, Memory]) -> None:
+def test_rates_keep_their_bounds(given_look: tuple[TrafficObservation, Memory]) -> None:
     look, memory = given_look
     decision = LAW(look, memory)
     for side, rate in rates(decision).items():
@@ -113,7 +113,7 @@ def test_rates_keep_their_bounds(given_look: tuple[Observed, Memory]) -> None:
 @settings(max_examples=150, deadline=None)
 @given(looks(), st.sampled_from(BROKERS), st.sampled_from(Side), st.floats(0, 0.5))
 def test_more_client_traffic_never_gives_a_higher_rate(
-    given_look: tuple[Observed, Memory], broker: int, side: Side, more: float
+    given_look: tuple[TrafficObservation, Memory], broker: int, side: Side, more: float
 ) -> None:
     look, memory = given_look
     old = look.brokers[broker]
@@ -131,7 +131,7 @@ def test_more_client_traffic_never_gives_a_higher_rate(
 
 @settings(max_examples=30, deadline=None)
 @given(looks())
-def test_rates_settle_under_constant_load_and_stay(given_look: tuple[Observed, Memory]) -> None:
+def test_rates_settle_under_constant_load_and_stay(given_look: tuple[TrafficObservation, Memory]) -> None:
     look, memory = given_look
     brokers = {b: replace(s, produce_p99_ms=None) for b, s in look.brokers.items()}
     seen_rates = []
@@ -144,7 +144,7 @@ def test_rates_settle_under_constant_load_and_stay(given_look: tuple[Observed, M
     assert seen_rates[-50:] == [seen_rates[-1]] * 50
 
 
-def _moving(seen: BrokerSeen, look: Observed, moved: dict[BrokerSide, int]) -> BrokerSeen:
+def _moving(seen: SeenBroker, look: TrafficObservation, moved: dict[BrokerSide, int]) -> SeenBroker:
     """The broker with the copies that its rates let through beside the same clients."""
     loads = []
     for side in (Side.INTO, Side.OUT):
@@ -255,7 +255,7 @@ HOSTS = st.sampled_from(["a", "b", "c", "d"])
 LABELS = st.fixed_dictionaries({}, optional={"host": HOSTS | st.just("")})
 VALUES = st.floats(0, 1e12) | st.sampled_from([math.nan, math.inf, -1.0])
 SAMPLES = st.builds(
-    Sample, LABELS, VALUES, st.integers(-1000, 400).map(lambda seconds: AT - timedelta(seconds=seconds))
+    MetricSample, LABELS, VALUES, st.integers(-1000, 400).map(lambda seconds: AT - timedelta(seconds=seconds))
 )
 ANSWERS = st.dictionaries(st.sampled_from(sorted(ASKED.texts())), st.lists(SAMPLES, max_size=8).map(tuple), max_size=2)
 TAGS = st.dictionaries(HOSTS, st.builds(HostTags, broker=st.none() | st.integers(1, 3)), max_size=4)
@@ -264,7 +264,7 @@ TAGS = st.dictionaries(HOSTS, st.builds(HostTags, broker=st.none() | st.integers
 @settings(max_examples=200, deadline=None)
 @given(ANSWERS, TAGS)
 def test_what_is_told_is_sound_and_what_is_not_is_named(
-    answers: dict[str, tuple[Sample, ...]], tags: dict[str, HostTags]
+    answers: dict[str, tuple[MetricSample, ...]], tags: dict[str, HostTags]
 ) -> None:
     found = measured_by_host(answers, tags, ASKED, AT)
     assert set(found.brokers) <= {t.broker for t in tags.values()}

@@ -22,7 +22,7 @@ from kafkakit.core.errors import InfeasibleError, OperationFailedError, UsageErr
 from kafkakit.core.findings import FailOn, fails, findings_data
 from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, TopicPartition
 from kafkakit.core.selection import BrokerList
-from kafkakit.placement.group_rule import GroupRule
+from kafkakit.placement.group_rule import SpreadRule
 from kafkakit.placement.problem import Minimize
 from kafkakit.report.report import findings_sections, text_of
 from kafkakit.topicmappr.decide.assembly import PlannedChange
@@ -46,7 +46,7 @@ from kafkakit.topicmappr.decide.rebuild import (
     decide_set_replication,
     windows_of,
 )
-from kafkakit.topicmappr.decide.request_fields import NO_BUDGET, Budget, Ceilings, Goal
+from kafkakit.topicmappr.decide.request_fields import NO_BUDGET, Ceilings, LoadGoal, PlanBudget
 from kafkakit.topicmappr.decide.requests import RebalanceRequest, RebuildRequest
 from tests.clusters.balance_strategies import balance_requests, exact_requests, examples, sized_clusters, spread_of
 from tests.clusters.exact_balance import (
@@ -143,7 +143,7 @@ def verify_goal(balance: Balance, request: RebalanceRequest, decided: Rebalance,
 def test_a_band_costs_the_least(data: st.DataObject) -> None:
     snapshot = data.draw(sized_clusters())
     band = Fraction(data.draw(st.sampled_from([0, 1, 5, 10, 20, 35, 50, 80])), 100)
-    request = data.draw(exact_requests(Goal(band=band)))
+    request = data.draw(exact_requests(LoadGoal(band=band)))
     balance = balance_of(snapshot, request)
     decided = try_to_decide(snapshot, request)
     if decided is None:
@@ -155,7 +155,7 @@ def test_a_band_costs_the_least(data: st.DataObject) -> None:
         assert nearest, decided.hint
         parts = Fraction(nearest[1]) / 100
         assert parts > band
-        again = try_to_decide(snapshot, replace(request, goal=Goal(band=parts)))
+        again = try_to_decide(snapshot, replace(request, goal=LoadGoal(band=parts)))
         hold_to_the_nearest(decided, again)
 
 
@@ -165,7 +165,7 @@ def test_a_free_range_costs_the_least(data: st.DataObject) -> None:
     snapshot = data.draw(sized_clusters())
     total = spread_of(snapshot)
     width = data.draw(st.one_of(st.integers(0, total), st.integers(0, max(1, total // 10))))
-    request = data.draw(exact_requests(Goal(free_range_bytes=width)))
+    request = data.draw(exact_requests(LoadGoal(free_range_bytes=width)))
     decided = try_to_decide(snapshot, request)
     if decided is None:
         return
@@ -174,7 +174,7 @@ def test_a_free_range_costs_the_least(data: st.DataObject) -> None:
         nearest = re.search(r"--free-range ([0-9]+)B", str(decided.hint))
         assert nearest, decided.hint
         assert int(nearest[1]) > width
-        again = try_to_decide(snapshot, replace(request, goal=Goal(free_range_bytes=int(nearest[1]))))
+        again = try_to_decide(snapshot, replace(request, goal=LoadGoal(free_range_bytes=int(nearest[1]))))
         hold_to_the_nearest(decided, again)
 
 
@@ -184,7 +184,7 @@ def test_the_fewest_moves_are_found(data: st.DataObject) -> None:
     snapshot = data.draw(sized_clusters())
     band = data.draw(st.sampled_from([None, 5, 20, 50]))
     width = data.draw(st.integers(0, spread_of(snapshot)))
-    goal = Goal(free_range_bytes=width) if band is None else Goal(band=Fraction(band, 100))
+    goal = LoadGoal(free_range_bytes=width) if band is None else LoadGoal(band=Fraction(band, 100))
     request = replace(data.draw(exact_requests(goal)), minimize=Minimize.MOVES)
     decided = try_to_decide(snapshot, request)
     if decided is None:
@@ -203,7 +203,7 @@ def test_a_budget_buys_the_smallest_range(data: st.DataObject) -> None:
     by_moves = data.draw(st.booleans())
     moves = data.draw(st.integers(0, 6)) if by_moves else None
     moved_bytes = None if by_moves else data.draw(st.integers(0, spread_of(snapshot)))
-    request = data.draw(exact_requests(Goal(max_moved_bytes=moved_bytes, max_moves=moves)))
+    request = data.draw(exact_requests(LoadGoal(max_moved_bytes=moved_bytes, max_moves=moves)))
     decided = try_to_decide(snapshot, request)
     if decided is None:
         return
@@ -298,7 +298,7 @@ def test_chunks_keep_the_rack_rule_between_any_two_lawful_lists(data: st.DataObj
     lists = st.lists(st.integers(0, 8), min_size=size, max_size=size, unique=True).map(tuple)
     before, after = (data.draw(lists.filter(lambda row: not breaks_rack_rule(row, racks, minimum))) for _ in range(2))
     windows = windows_of(racks, data.draw(st.integers(1, 4)))
-    changes = chunk_changes([before], [after], windows, racks, GroupRule(minimum))
+    changes = chunk_changes([before], [after], windows, racks, SpreadRule(minimum))
     now: tuple[int, ...] = before
     for k, window in enumerate(changes):
         now = window.get(0, now)
@@ -331,7 +331,7 @@ def test_a_slot_waits_for_its_broker_where_kafka_kit_names_one_twice() -> None:
     """Its example: 1 2 3 to 2 1 4, one broker at a time, goes by way of 1 1 4."""
     windows = windows_of([1, 2, 3, 4], 1)
     assert windows == [(4,), (3,), (2,), (1,)]
-    changes = chunk_changes([(1, 2, 3)], [(2, 1, 4)], windows, {}, GroupRule())
+    changes = chunk_changes([(1, 2, 3)], [(2, 1, 4)], windows, {}, SpreadRule())
     assert changes == [{}, {0: (1, 2, 4)}, {}, {0: (2, 1, 4)}]
 
 
@@ -432,10 +432,10 @@ RUNS_BUDGET = settings(
     max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 Pins = tuple[str, ...]
-Decide = Callable[[ClusterSnapshot, Pins, Budget], PlannedChange]
+Decide = Callable[[ClusterSnapshot, Pins, PlanBudget], PlannedChange]
 
 
-def words(command: str, pins: Pins, budget: Budget, **more: str) -> Mapping[str, str]:
+def words(command: str, pins: Pins, budget: PlanBudget, **more: str) -> Mapping[str, str]:
     found = {"command": f"topicmappr {command}", **{k.replace("_", "-"): v for k, v in more.items()}}
     found |= {"pin": ",".join(pins)} if pins else {}
     found |= {"max-moves": str(budget.max_moves)} if budget.max_moves is not None else {}
@@ -450,7 +450,7 @@ def verbs(draw: st.DrawFn, snapshot: ClusterSnapshot) -> tuple[str, Decide]:
     leaving = tuple(draw(st.lists(st.sampled_from(ids), min_size=1, max_size=3, unique=True)))
     minimum, factor, spread = draw(st.integers(0, 3)), draw(st.integers(1, 5)), draw(st.booleans())
 
-    def drain(now: ClusterSnapshot, pins: Pins, budget: Budget) -> PlannedChange:
+    def drain(now: ClusterSnapshot, pins: Pins, budget: PlanBudget) -> PlannedChange:
         listed = ",".join(map(str, leaving))
         said = words("drain", pins, budget, brokers=listed, min_rack_ids=str(minimum))
         return decide_drain(
@@ -461,7 +461,7 @@ def verbs(draw: st.DrawFn, snapshot: ClusterSnapshot) -> tuple[str, Decide]:
             ),
         )  # fmt: skip
 
-    def fix_racks(now: ClusterSnapshot, pins: Pins, budget: Budget) -> PlannedChange:
+    def fix_racks(now: ClusterSnapshot, pins: Pins, budget: PlanBudget) -> PlannedChange:
         more = {"spread": "true"} if spread else {"min_rack_ids": str(minimum)}
         said = words("fix-racks", pins, budget, **more)
         return decide_fix_racks(
@@ -472,13 +472,13 @@ def verbs(draw: st.DrawFn, snapshot: ClusterSnapshot) -> tuple[str, Decide]:
             ),
         )  # fmt: skip
 
-    def set_replication(now: ClusterSnapshot, pins: Pins, budget: Budget) -> PlannedChange:
+    def set_replication(now: ClusterSnapshot, pins: Pins, budget: PlanBudget) -> PlannedChange:
         said = words("set-replication", pins, budget, replication=str(factor))
         return decide_set_replication(
             now, ReplicationRequest(replication=factor, topics=(".*",), pinned=pins, budget=budget, words=said)
         )
 
-    def leaders(now: ClusterSnapshot, pins: Pins, budget: Budget) -> PlannedChange:
+    def leaders(now: ClusterSnapshot, pins: Pins, budget: PlanBudget) -> PlannedChange:
         away = BrokerList(ids=leaving[:1]) if spread else None
         budget = LeaderBudget(max_moves=budget.max_moves)
         said = words("leaders", pins, budget, **({"leader_evac_brokers": str(leaving[0])} if away else {}))
@@ -526,13 +526,13 @@ def pins_of(draw: st.DrawFn, snapshot: ClusterSnapshot) -> Pins:
 
 
 @st.composite
-def budgets(draw: st.DrawFn, whole: PlannedChange, verb: str, *, least: int = 0, least_bytes: int = 0) -> Budget:
+def budgets(draw: st.DrawFn, whole: PlannedChange, verb: str, *, least: int = 0, least_bytes: int = 0) -> PlanBudget:
     """What is less than the whole takes, where it can be."""
     moves = whole.plan.moves
     copies = len(moves) if verb == "leaders" else sum(len(m.adding) for m in moves)
     size = sum(m.bytes_moved or 0 for m in moves)
     kind = draw(st.sampled_from(["moves", "bytes", "both"])) if verb != "leaders" else "moves"
-    return Budget(
+    return PlanBudget(
         max_moves=None if kind == "bytes" else draw(st.integers(least, max(least, copies))),
         max_moved_bytes=None if kind == "moves" else draw(st.integers(least_bytes, max(least_bytes, size))),
     )
@@ -757,7 +757,7 @@ def cost_of(snapshot: ClusterSnapshot, minimize: Minimize = Minimize.BYTES, **go
     request = RebalanceRequest(
         brokers=BrokerList(ids=(), everything=True),
         topics=("t",),
-        goal=Goal(**goal),  # type: ignore[arg-type]
+        goal=LoadGoal(**goal),  # type: ignore[arg-type]
         minimize=minimize,
         words={"command": "topicmappr rebalance"},
     )
@@ -805,7 +805,7 @@ def test_kafka_kits_balance_copies_few_replicas(given: dict[str, float]) -> None
     request = RebalanceRequest(
         brokers=BrokerList(ids=(), everything=True),
         topics=("t",),
-        goal=Goal(),
+        goal=LoadGoal(),
         partition_size_threshold_mib=0,
         words={"command": "topicmappr rebalance", "partition-size-threshold": "0"},
         **given,  # type: ignore[arg-type]
@@ -826,7 +826,7 @@ def test_few_copies_are_near_their_bound() -> None:
     request = RebalanceRequest(
         brokers=BrokerList(ids=(), everything=True),
         topics=("t",),
-        goal=Goal(band=Fraction(1, 10)),
+        goal=LoadGoal(band=Fraction(1, 10)),
         minimize=Minimize.MOVES,
         words={"command": "topicmappr rebalance"},
     )
@@ -845,7 +845,7 @@ def test_the_bound_counts_ceilings(brokers: int, partitions: int, seed: int, per
     whole = RebalanceRequest(
         brokers=BrokerList(ids=(), everything=True),
         topics=("t",),
-        goal=Goal(band=Fraction(1, 10)),
+        goal=LoadGoal(band=Fraction(1, 10)),
         words={"command": "topicmappr rebalance"},
     )
     free, held = (decide(snapshot, replace(whole, ceilings=Ceilings(max_replicas=ceiling))) for ceiling in (None, most))
@@ -865,7 +865,7 @@ def test_counts_come_even_by_small_replicas(brokers: int, partitions: int, seed:
     request = RebalanceRequest(
         brokers=BrokerList(ids=(), everything=True),
         topics=("t",),
-        goal=Goal(band=Fraction(1, 20), count_band=Fraction(3, 20)),
+        goal=LoadGoal(band=Fraction(1, 20), count_band=Fraction(3, 20)),
         words={"command": "topicmappr rebalance"},
     )
     decided = decide(grown(brokers, partitions, seed), request)

@@ -48,7 +48,7 @@ from kafkakit.streams.model.commit import (
 from kafkakit.streams.model.dialects.dialect import CommitFacts
 from kafkakit.streams.model.dialects.registry import read_metadata
 from kafkakit.streams.model.kkm1.decode import bind_of, read_kkm1
-from kafkakit.streams.model.kkm1.encode import Encoded, columns, encode_commit, ranges_size
+from kafkakit.streams.model.kkm1.encode import EncodedState, columns, encode_commit, ranges_size
 from kafkakit.streams.model.kkm1.sections import FEW_BYTES, pack_bitmap, pack_rice, pack_runs, runs_of, unpack
 from kafkakit.streams.model.kkm1.text import Cursor
 from kafkakit.streams.model.log_batches import Batch, LogRecord, RecordFault, WalkEnd, batches_of, record_at, records_of
@@ -57,9 +57,9 @@ from kafkakit.streams.model.offsets_log.commits import TOMBSTONE, CommitColumns,
 from kafkakit.streams.model.offsets_log.entries import (
     GROUP_TYPES,
     OFFSET_TYPES,
-    Entry,
     OffsetCommit,
-    Undecodable,
+    OffsetsEntry,
+    UndecodableEntry,
     decode_entry,
 )
 from kafkakit.streams.model.offsets_log.feed import OffsetsFeed
@@ -142,10 +142,10 @@ class PlainReader:
             self.count(f"type {number}")
             self.count("opaque", by=int(number not in OFFSET_TYPES | GROUP_TYPES))
         entry = decode_entry(record.key, record.value)
-        if isinstance(entry, Undecodable):
+        if isinstance(entry, UndecodableEntry):
             self.count("undecodable")
             return
-        if not isinstance(entry, Entry) or record.key is None:
+        if not isinstance(entry, OffsetsEntry) or record.key is None:
             return
         key = b"\0\1" + record.key[2:]
         if isinstance(entry.value, OffsetCommit):
@@ -494,7 +494,7 @@ def states(draw: st.DrawFn) -> CommitState:
     )
 
 
-def check(encoded: Encoded, state: CommitState, limit: int) -> None:
+def check(encoded: EncodedState, state: CommitState, limit: int) -> None:
     """What holds for every encoding, whatever had to be left out."""
     assert encoded.chars == len(encoded.text) <= max(limit, 0)
     written = encoded.written

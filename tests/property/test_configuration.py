@@ -8,7 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkakit.config.client_properties import parse_properties, translate_properties
-from kafkakit.config.keys import KEY_BY_NAME, KEY_BY_PROPERTY, Entry, Layer, Rank, defaults, merge, parse_overrides
+from kafkakit.config.keys import (
+    KEY_BY_NAME,
+    KEY_BY_PROPERTY,
+    Layer,
+    Rank,
+    SourcedValue,
+    defaults,
+    merge,
+    parse_overrides,
+)
 from kafkakit.config.security import Secret
 from kafkakit.config.yaml_text import parse_config, parse_profile
 from kafkakit.core.errors import InputError, UsageError
@@ -39,7 +48,9 @@ def check_config(data: bytes) -> None:
             check_message(error)
             continue
         for values in parsed.profiles.values():
-            entries = {name: Entry(value=located.value, origin="o", rank=Rank.USER) for name, located in values.items()}
+            entries = {
+                name: SourcedValue(value=located.value, origin="o", rank=Rank.USER) for name, located in values.items()
+            }
             try:
                 merge([Layer(rank=Rank.USER, entries=entries), defaults()])
             except UsageError as error:

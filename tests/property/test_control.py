@@ -8,7 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkakit.adapters.control_kafka import NEVER, LogView, encode_change, encode_confirmation
-from kafkakit.core.lease import Holder, LeaseRecord, Life, Take, Tenure, Versioned, Watch, decide, watch
+from kafkakit.core.lease import (
+    Holder,
+    LeaseGrant,
+    LeaseRecord,
+    LeaseWatch,
+    Life,
+    OwnLease,
+    VersionedValue,
+    decide,
+    watch,
+)
 
 PATH = "a/b"
 
@@ -107,7 +117,7 @@ def test_every_reader_sees_the_same_chain_compacted_or_not(
             if won:
                 winners.append((offset, value))
     whole = view_of(log).document(PATH)
-    expected = Versioned(value=plain.value, version=plain.version) if plain.value else None
+    expected = VersionedValue(value=plain.value, version=plain.version) if plain.value else None
     assert whole == expected
     once = compacted(log, kept, upto)
     for entries in (once, compacted(once, kept[::-1], again), compacted(log, [False], len(log))):
@@ -137,9 +147,9 @@ class Actor:
     start_s: float
     rate: float
     life: Life
-    first: Watch | None = None
-    watching: Watch | None = None
-    tenure: Tenure | None = None
+    first: LeaseWatch | None = None
+    watching: LeaseWatch | None = None
+    tenure: OwnLease | None = None
     sent: tuple[LeaseRecord, int | None, float, datetime] | None = None
 
     def clock_s(self, real_s: float) -> float:
@@ -154,7 +164,7 @@ class World:
 
     def __init__(self, rates: Sequence[float]) -> None:
         self.real_s = 0.0
-        self.document: Versioned | None = None
+        self.document: VersionedValue | None = None
         self.record: LeaseRecord | None = None
         lives = (Life.UNKNOWN, Life.ALIVE, Life.UNKNOWN)
         self.actors = [Actor(f"u{n}", 1000.0 * n, rate, lives[n]) for n, rate in enumerate(rates)]
@@ -169,7 +179,7 @@ class World:
         looked = None if found is None else watch(actor.watching, found, ttl_s=15, asked_s=now_s, now_s=now_s)
         actor.watching, actor.first = looked, actor.first or looked
         match decide(self.record, actor.watching, actor.first, now, actor.life):
-            case Take(token, expected):
+            case LeaseGrant(token, expected):
                 holder = Holder(host=actor.name, user="u", command="c", pid=1)
                 record = LeaseRecord(token=token, beats=0, ttl_s=15, taken_at=now, renewed_at=now, holder=holder)
                 actor.sent = (record, expected, now_s, now)
@@ -192,8 +202,8 @@ class World:
         actor.sent, actor.tenure = None, None
         if expected == (None if self.document is None else self.document.version):
             version = (expected or 0) + 1
-            self.document, self.record = Versioned(value=b"x", version=version), record
-            actor.tenure = Tenure(record=record, version=version, sent_s=sent_s, sent_at=sent_at)
+            self.document, self.record = VersionedValue(value=b"x", version=version), record
+            actor.tenure = OwnLease(record=record, version=version, sent_s=sent_s, sent_at=sent_at)
             if record.beats == 0:
                 self.taken.append(record.token)
 

@@ -19,7 +19,7 @@ from kafkakit.core.documents import decode_partition_map, decode_snapshot, encod
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan_rules import check_partition_map, check_snapshot
-from kafkakit.core.query import Column, ObjectTable, explain, matching, number_column, text_column
+from kafkakit.core.query import Column, ObjectTable, explain, match_objects, number_column, text_column
 from kafkakit.core.query_text import NUMBER, QueryError, glob_matcher, keys_of, parse_query, parse_rules, text_of
 from kafkakit.core.storage_documents import (
     Compression,
@@ -152,7 +152,7 @@ def table_of(rows: list[dict[str, Any]]) -> ObjectTable:
 def test_columns_answer_like_a_naive_reader(query: tuple[str, Any], rows: list[dict[str, Any]]) -> None:
     text, tree = query
     table = table_of(rows)
-    assert matching(parse_query(text), table).tolist() == [naive(tree, row) for row in rows]
+    assert match_objects(parse_query(text), table).tolist() == [naive(tree, row) for row in rows]
 
 
 @given(queries)
@@ -205,7 +205,7 @@ def test_a_pattern_made_to_backtrack_is_matched_at_once() -> None:
 
 def test_a_number_beside_text_is_refused() -> None:
     with pytest.raises(UsageError):
-        matching(parse_query("count < many"), table_of([{"count": 1}]))
+        match_objects(parse_query("count < many"), table_of([{"count": 1}]))
 
 
 ROUNDS = settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

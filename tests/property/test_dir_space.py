@@ -27,7 +27,7 @@ from kafkakit.topicmappr.decide.plain_requests import DrainRequest, FixRacksRequ
 from kafkakit.topicmappr.decide.rebalance import decide_rebalance
 from kafkakit.topicmappr.decide.rebuild import decide_rebuild, decide_set_replication
 from kafkakit.topicmappr.decide.replan import decide_replan
-from kafkakit.topicmappr.decide.request_fields import Goal
+from kafkakit.topicmappr.decide.request_fields import LoadGoal
 from kafkakit.topicmappr.decide.requests import RebalanceRequest, RebuildRequest
 from tests.clusters.shapes import make_snapshot
 from tests.invariants.log_dirs import verify_space
@@ -137,10 +137,10 @@ def test_fix_racks_passes_such_a_broker_over() -> None:
 def test_rebalance_passes_such_a_broker_over(split: int) -> None:
     dirs = {1: ((400 * GB, 100 * GB),), split: TWO_HALVES, 5 - split: ((400 * GB, 400 * GB),)}
     snapshot = cluster(dict(sorted(dirs.items())), [(1,), (1,), (1,)], [100 * GB, 100 * GB, 100 * GB])
-    request = RebalanceRequest(brokers=EVERY, topics=ALL, goal=Goal(band=Fraction(1)), words={})
+    request = RebalanceRequest(brokers=EVERY, topics=ALL, goal=LoadGoal(band=Fraction(1)), words={})
     found = decide_rebalance(snapshot, request)
     assert [m.adding for m in found.plan.moves] == [(5 - split,)]
-    tighter = replace(request, goal=Goal(band=Fraction(1, 10)))
+    tighter = replace(request, goal=LoadGoal(band=Fraction(1, 10)))
     with pytest.raises(InfeasibleError) as error:
         decide_rebalance(snapshot, tighter)
     assert any("needs a log dir with 93.1 GiB of space" in reason for reason in error.value.reasons)
@@ -218,7 +218,7 @@ def plans(snapshot: ClusterSnapshot, by: PlaceBy, factor: int) -> "list[Callable
     """A request of each kind, as plans to be made."""
     leaving = BrokerList(ids=(1,))
     others = BrokerList(ids=tuple(b.id for b in snapshot.brokers if b.id != 1))
-    goal = Goal(band=Fraction(3, 10), best_effort=True)
+    goal = LoadGoal(band=Fraction(3, 10), best_effort=True)
     rebuild = RebuildRequest(brokers=others, topics=ALL, placement=by, replication=factor, words={})
     return [
         lambda: decide_drain(snapshot, DrainRequest(leaving=leaving, topics=ALL, placement=by, words={})).plan,

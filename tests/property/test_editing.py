@@ -19,20 +19,20 @@ from kafkakit.core.journal_lines import (
     line_hash,
     replay_lines,
 )
-from kafkakit.streams.commits.decide.editing.changes import all_done, first_pending, fitting, marked
+from kafkakit.streams.commits.decide.editing.changes import all_done, first_pending, fit_marks, mark_offsets
 from kafkakit.streams.commits.decide.editing.decision import undo_plan
 from kafkakit.streams.commits.decide.editing.edit import (
     GRAMMAR,
-    Landing,
-    Opening,
+    EditOpening,
+    EditSubject,
     Reject,
     Replay,
     Reset,
+    ResetTarget,
     Skip,
     Translate,
     Unack,
     Verb,
-    What,
     fold,
     same_commit,
 )
@@ -59,7 +59,7 @@ def states(draw: st.DrawFn) -> CommitState:
     return CommitState(
         base=base,
         done=pairs,
-        marks=fitting(marks, base, pairs),
+        marks=fit_marks(marks, base, pairs),
         watermark=Watermark(oldest_ms=START_MS + 1000 * base, newest_done_ms=START_MS + 1000 * (END - 1))
         if time
         else None,
@@ -77,7 +77,7 @@ def verbs() -> st.SearchStrategy[Verb]:
         ranges.map(lambda held: Reject(offsets=held)),
         window.map(lambda held: Replay(request_id=1, offsets=held)),
         st.tuples(st.integers(0, END), st.booleans()).map(
-            lambda r: Reset(landing=Landing.OFFSET, value=r[0], keep_done=r[1])
+            lambda r: Reset(landing=ResetTarget.OFFSET, value=r[0], keep_done=r[1])
         ),
         st.sampled_from(["plain", "kkm1", "parallel-consumer"]).map(lambda d: Translate(to=d)),
     )
@@ -163,7 +163,7 @@ def test_an_edit_does_what_sets_say_and_undo_restores_it(state: CommitState, ver
 def test_marks_stay_sorted_disjoint_and_agree_with_the_set(
     held: CommitState, offsets_: frozenset[int], kind: MarkState | None
 ) -> None:
-    changed = marked(held.marks, OffsetRanges.of((n, n + 1) for n in offsets_), kind)
+    changed = mark_offsets(held.marks, OffsetRanges.of((n, n + 1) for n in offsets_), kind)
     assert all(a.end <= b.start for a, b in pairwise(changed))
     for n in range(END):
         states_of = [m.state for m in changed if m.start <= n < m.end]
@@ -187,17 +187,17 @@ json_values = st.recursive(
 
 
 @given(
-    what=st.sampled_from(list(What)),
+    what=st.sampled_from(list(EditSubject)),
     kind=st.sampled_from(list(RecordKind)),
     body=st.dictionaries(
         st.sampled_from(["changes", "answers", "partitions", "verdict", "words", "group"]), json_values
     ),
 )
 def test_a_journal_that_somebody_made_up_is_refused_in_words(
-    what: What, kind: RecordKind, body: dict[str, object]
+    what: EditSubject, kind: RecordKind, body: dict[str, object]
 ) -> None:
-    opening = Opening(cluster_id="c", group="g", verb="skip", who="me")
-    first = encode_line(line(0, FIRST_PREV, What.OPEN, RecordKind.CHECK, line_data(opening)), GRAMMAR)
+    opening = EditOpening(cluster_id="c", group="g", verb="skip", who="me")
+    first = encode_line(line(0, FIRST_PREV, EditSubject.OPEN, RecordKind.CHECK, line_data(opening)), GRAMMAR)
     second = encode_line(line(1, line_hash(first), what, kind, body), GRAMMAR)
     text = decode_lines(first + second, "made-up", GRAMMAR)
     try:
@@ -208,5 +208,5 @@ def test_a_journal_that_somebody_made_up_is_refused_in_words(
     assert record.story
 
 
-def line(seq: int, prev: str, what: What, kind: RecordKind, data: Mapping[str, object]) -> Line[What]:
+def line(seq: int, prev: str, what: EditSubject, kind: RecordKind, data: Mapping[str, object]) -> Line[EditSubject]:
     return Line(seq=seq, time=NOW, prev=prev, kind=kind, what=what, data=data)

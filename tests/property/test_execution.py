@@ -25,20 +25,20 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan import DirMove, Plan
 from kafkakit.core.plan_rules import check_plan
 from kafkakit.execution.act.control_requests import ControlRequests, ReceivedRequests
-from kafkakit.execution.decide.journal import GRAMMAR, Record, What, decode_journal, replay
+from kafkakit.execution.decide.journal import GRAMMAR, JournalSubject, Record, decode_journal, replay
 from kafkakit.execution.decide.plan_state import LIST_LIMIT
-from kafkakit.execution.decide.progress import RunPosition, startable
+from kafkakit.execution.decide.progress import RunPosition, startable_steps
 from kafkakit.execution.decide.schedule.scheduler import plan_schedule
 from kafkakit.execution.decide.schedule.work import (
+    BrokerRates,
     DirTask,
     Disk,
-    Limits,
-    Place,
-    Rates,
+    LogDirPlace,
+    PartitionTask,
+    ScheduleLimits,
+    ScheduleStep,
     Speeds,
-    Step,
     StepKind,
-    Task,
     rates_from_data,
     rates_to_data,
 )
@@ -59,7 +59,7 @@ from tests.fakes.admin import MAX_CONFIG_BYTES, FakeCluster
 from tests.fakes.control import FakeControlStore
 from tests.invariants.journal import verify_effects, verify_journal
 from tests.invariants.schedule import verify_schedule
-from tests.rigs.reassign import Bench, Killed
+from tests.rigs.reassign import Harness, Killed
 from tests.rigs.throttles import Rig, goal, make_cluster, set_by_others
 
 QUICK = settings(
@@ -68,7 +68,7 @@ QUICK = settings(
 SEEDS = st.integers(0, 2**40)
 SPEEDS = Speeds(line_bytes_per_s=50.0, disk_bytes_per_s=80.0)
 PACES = ((1.0, 100.0), (0.0, float("inf")), (7.0, 100.0), (0.0, 0.3))  # seconds of a step, steps a second
-World = tuple[list[Task], list[DirTask], list[Disk], Limits, Rates, dict[int, str | None]]
+World = tuple[list[PartitionTask], list[DirTask], list[Disk], ScheduleLimits, BrokerRates, dict[int, str | None]]
 
 
 def make_world(seed: int) -> World:
@@ -79,9 +79,9 @@ def make_world(seed: int) -> World:
     draw = random.Random(seed)
     brokers = list(range(1, draw.randint(2, 6) + 1))
     dirs = {b: ["/a", "/b", "/c"][: draw.choice([1, 1, 2, 3])] for b in brokers}
-    held: dict[Place, int] = {Place(b, d): 0 for b in brokers for d in dirs[b]}
+    held: dict[LogDirPlace, int] = {LogDirPlace(b, d): 0 for b in brokers for d in dirs[b]}
     later = dict(held)
-    growth: dict[Place, float] = dict.fromkeys(held, 0.0)
+    growth: dict[LogDirPlace, float] = dict.fromkeys(held, 0.0)
     ingests = draw.choice([(0.0,), (0.0,), (0.0, 0.01, 0.3)])
     odd = draw.random() < 0.3  # with copies under way, partitions without a leader, closed and unknown dirs
     copies = draw.choice([1, 2, 3])
@@ -110,15 +110,15 @@ def make_world(seed: int) -> World:
                 target = holders
         wanted = {b: draw.choice(dirs[b]) for b in target if b not in holders}
         for broker in holders:
-            held[Place(broker, where[broker])] += size
-            growth[Place(broker, where[broker])] += ingest
+            held[LogDirPlace(broker, where[broker])] += size
+            growth[LogDirPlace(broker, where[broker])] += ingest
         for broker in target:
-            later[Place(broker, ends[broker] if broker in holders else wanted[broker])] += size
+            later[LogDirPlace(broker, ends[broker] if broker in holders else wanted[broker])] += size
         running = odd and draw.random() < 0.1 and holders != target and ends == where
         if holders == target and dir_tasks and dir_tasks[-1].key == key:
             continue
         tasks.append(
-            Task(
+            PartitionTask(
                 key=key,
                 holders=holders,
                 target=target,
@@ -132,7 +132,7 @@ def make_world(seed: int) -> World:
                 copied_bytes=draw.randint(0, size) if running else 0,
             )
         )
-    limits = Limits(
+    limits = ScheduleLimits(
         into_each=draw.randint(1, 3),
         out_each=draw.randint(1, 3),
         cluster=draw.choice([1, 2, 100]),
@@ -156,7 +156,7 @@ def make_world(seed: int) -> World:
                 closed=odd and draw.random() < 0.05,
             )
         )
-    rates = Rates(into=draw.choice([None, 10]), out=draw.choice([None, 10, 40]))
+    rates = BrokerRates(into=draw.choice([None, 10]), out=draw.choice([None, 10, 40]))
     return tasks, dir_tasks, disks, limits, rates, {b: draw.choice(["x", "y", None]) for b in brokers}
 
 
@@ -175,7 +175,7 @@ def test_no_schedule_breaks_a_limit(seed: int) -> None:
 @QUICK
 @given(seed=SEEDS)
 def test_a_run_with_other_speeds_fills_no_disk_and_never_hangs(seed: int) -> None:
-    """What the executor does: at each tick it sends what `startable` says, and copies end in any order."""
+    """What the executor does: at each tick it sends what `startable_steps` says, and copies end in any order."""
     tasks, dir_tasks, disks, limits, rates, racks = make_world(seed)
     # What logs take in is foreseen by the schedule's own times only.
     tasks = [replace(t, ingest_bytes_per_s=0.0) for t in tasks]
@@ -194,7 +194,7 @@ def test_a_run_with_other_speeds_fills_no_disk_and_never_hangs(seed: int) -> Non
     finished: set[int] = set()
     deleting: list[int] = []
     for _ in range(20 * len(steps) + 20):
-        left: dict[Place, int] = {}
+        left: dict[LogDirPlace, int] = {}
         for n, bytes_left in arriving.items():
             for place in steps[n].adding:
                 left[place] = left.get(place, 0) + bytes_left
@@ -204,7 +204,7 @@ def test_a_run_with_other_speeds_fills_no_disk_and_never_hangs(seed: int) -> Non
             usable={p: (totals[p] or 0) - u for p, u in used.items()},
             arriving_bytes_left=left,
         )
-        sent = startable(found, standing, limits, totals)
+        sent = startable_steps(found, standing, limits, totals)
         check_sent(steps, sent, arriving, limits)
         arriving |= {n: steps[n].size_bytes for n in sent}
         if len(finished) == len(steps):
@@ -231,7 +231,9 @@ def test_a_run_with_other_speeds_fills_no_disk_and_never_hangs(seed: int) -> Non
     assert len(finished) == len(steps)
 
 
-def check_sent(steps: tuple[Step, ...], sent: tuple[int, ...], arriving: dict[int, int], limits: Limits) -> None:
+def check_sent(
+    steps: tuple[ScheduleStep, ...], sent: tuple[int, ...], arriving: dict[int, int], limits: ScheduleLimits
+) -> None:
     """No partition twice, and no more at a time than allowed, unless a broker has but one request."""
     together = [steps[n] for n in (*sent, *arriving)]
     assert len({s.key for s in together}) == len(together)
@@ -251,9 +253,9 @@ MB = 1_000_000
 BROKERS = range(1, 7)
 SLOW_DISK = 3 * MB  # bytes a second between log dirs
 OPTIONS: tuple[dict[str, Any], ...] = (
-    {"limits": Limits(into_each=1, out_each=1)},
-    {"limits": Limits(into_each=1, out_each=1, one_replica_at_a_time=True)},
-    {"limits": Limits(into_each=2, out_each=2), "rate": 3 * MB},
+    {"limits": ScheduleLimits(into_each=1, out_each=1)},
+    {"limits": ScheduleLimits(into_each=1, out_each=1, one_replica_at_a_time=True)},
+    {"limits": ScheduleLimits(into_each=2, out_each=2), "rate": 3 * MB},
     {"rate": 4 * MB},
 )
 
@@ -307,7 +309,7 @@ class ReassignLivesWorld:
     def __init__(self, dice: Random) -> None:
         self.dice = dice
         cluster = a_cluster(dice)
-        self.bench = Bench(cluster, a_plan(cluster, dice))
+        self.bench = Harness(cluster, a_plan(cluster, dice))
         self.before, self.configs = self.bench.lists(), self.bench.configs()
         self.after = {**self.before, **{(m.topic, m.partition): m.after for m in self.bench.plan.moves}}
         self._left: dict[object, float] = {}
@@ -360,7 +362,7 @@ class ReassignLivesWorld:
                 self._at(when, lambda: ask(paused=True))
                 self._at(when + 5, fault)
             case 3:
-                self._at(when, lambda: ask(rates=Rates(into=6 * MB, out=6 * MB)))
+                self._at(when, lambda: ask(rates=BrokerRates(into=6 * MB, out=6 * MB)))
                 self._at(when + 4, fault)
             case 4:
                 self._cut_call(self.dice.randint(0, 12), lost_answer=self.dice.random() < 0.5)
@@ -393,7 +395,7 @@ class ReassignLivesWorld:
         bench = self.bench
         state = bench.journal().state
         if state.paused and state.unsettled:
-            bench.journal().check(What.CONTINUE, {"by": "nobody"})
+            bench.journal().check(JournalSubject.CONTINUE, {"by": "nobody"})
         onward = self.dice.random() < 0.5
         outcome = bench.apply() if onward else bench.rollback()
         assert outcome.ok, outcome.problems
@@ -422,7 +424,7 @@ BROKERS_THROTTLES = (1, 2, 3, 4, 5)
 TOPICS = st.sampled_from(["t", "u"])
 OURS = st.none() | st.integers(1, 9)
 OF_BROKERS = st.dictionaries(st.sampled_from(BROKERS_THROTTLES), st.integers(1, 9), max_size=2)
-RATES = st.builds(Rates, into=OURS, out=OURS, inside=OURS, into_of=OF_BROKERS, out_of=OF_BROKERS)
+RATES = st.builds(BrokerRates, into=OURS, out=OURS, inside=OURS, into_of=OF_BROKERS, out_of=OF_BROKERS)
 GOALS = st.lists(
     st.builds(
         goal,
@@ -528,7 +530,9 @@ def test_others_throttles_stay_and_ours_go_whatever_happens(steps: list[tuple[st
 
 @QUICK
 @given(goals=GOALS, rates=RATES)
-def test_what_is_set_is_what_the_rates_say_for_the_brokers_involved_and_no_more(goals: list[Any], rates: Rates) -> None:
+def test_what_is_set_is_what_the_rates_say_for_the_brokers_involved_and_no_more(
+    goals: list[Any], rates: BrokerRates
+) -> None:
     rig = Rig(make_cluster())
     rig.throttles.impose(goals, rates, rig.live())
     for broker in BROKERS_THROTTLES:
@@ -555,7 +559,7 @@ def test_what_is_set_is_what_the_rates_say_for_the_brokers_involved_and_no_more(
     taken=st.integers(0, 4100),
     rates=RATES,
 )
-def test_goals_that_fit_keep_every_list_below_the_limit(numbers: list[int], taken: int, rates: Rates) -> None:
+def test_goals_that_fit_keep_every_list_below_the_limit(numbers: list[int], taken: int, rates: BrokerRates) -> None:
     others = ",".join(f"{n}:7" for n in range(2_000_000, 2_000_000 + taken))[:31_999].rpartition(",")[0]
     goals = [goal("t", n, (3, 4)) for n in numbers]
     topics = {"t": {FOLLOWER_LIST: others}} if others else {}
@@ -568,7 +572,7 @@ def test_goals_that_fit_keep_every_list_below_the_limit(numbers: list[int], take
 
 @QUICK
 @given(rates=RATES)
-def test_rates_survive_the_journal(rates: Rates) -> None:
+def test_rates_survive_the_journal(rates: BrokerRates) -> None:
     assert rates_from_data(rates_to_data(rates)) == rates
 
 
@@ -586,7 +590,7 @@ def check_refusal(error: InputError, source: str) -> None:
 
 
 @st.composite
-def benches(draw: st.DrawFn) -> Bench:
+def benches(draw: st.DrawFn) -> Harness:
     """A cluster of 5 brokers, and a plan that gives some of its partitions any other list."""
     cluster = FakeCluster(dict.fromkeys(BROKERS_REASSIGN, "a"), line_rate=10e6)
     targets: dict[tuple[str, int], list[int]] = {}
@@ -594,13 +598,13 @@ def benches(draw: st.DrawFn) -> Bench:
         rows = draw(st.lists(st.tuples(LISTS, LISTS), min_size=1, max_size=4))
         cluster.add_topic(name, {n: row for n, (row, _) in enumerate(rows)}, size_bytes=draw(st.integers(0, 10**7)))
         targets |= {(name, n): target for n, (_, target) in enumerate(rows)}
-    return Bench(cluster, make_plan(cluster, targets))
+    return Harness(cluster, make_plan(cluster, targets))
 
 
 @QUICK_REASSIGN
 @given(bench=benches(), batch=st.integers(1, 5), rate=st.sampled_from([None, 10**6, 10**9]), data=st.data())
 def test_a_run_stopped_anywhere_ends_at_the_plan_or_where_it_began(
-    bench: Bench, batch: int, rate: int | None, data: st.DataObject
+    bench: Harness, batch: int, rate: int | None, data: st.DataObject
 ) -> None:
     lists, configs = bench.lists(), bench.configs()
     stop_at = data.draw(st.floats(0, 20))
@@ -645,9 +649,13 @@ JSON = st.recursive(
 
 @QUICK_REASSIGN
 @given(
-    rows=st.lists(st.tuples(st.sampled_from(RecordKind), st.sampled_from(What), st.integers(-1, 5), JSON), max_size=6)
+    rows=st.lists(
+        st.tuples(st.sampled_from(RecordKind), st.sampled_from(JournalSubject), st.integers(-1, 5), JSON), max_size=6
+    )
 )
-def test_any_journal_of_well_formed_lines_is_read_or_refused(rows: list[tuple[RecordKind, What, int, Any]]) -> None:
+def test_any_journal_of_well_formed_lines_is_read_or_refused(
+    rows: list[tuple[RecordKind, JournalSubject, int, Any]],
+) -> None:
     prev, text = FIRST_PREV, b""
     for seq, (kind, what, of, value) in enumerate(rows):
         body = value if isinstance(value, dict) else {"changes": value, "targets": value, "keys": value}
@@ -678,7 +686,7 @@ def test_any_bytes_as_a_journal_are_read_or_refused(noise: bytes) -> None:
 def test_a_journal_with_one_changed_byte_is_refused_or_cut_at_its_last_line(data: st.DataObject) -> None:
     cluster = FakeCluster({1: "a", 2: "b"})
     cluster.add_topic("t", {0: (1,)}, size_bytes=1000)
-    bench = Bench(cluster, make_plan(cluster, {("t", 0): (2,)}))
+    bench = Harness(cluster, make_plan(cluster, {("t", 0): (2,)}))
     bench.apply(rate=10**6)
     text = bytearray(bench.file.data)
     place = data.draw(st.integers(0, len(text) - 1))
@@ -695,7 +703,7 @@ def test_a_journal_with_one_changed_byte_is_refused_or_cut_at_its_last_line(data
 
 @QUICK_REASSIGN
 @given(bench=benches(), data=st.data())
-def test_a_mutated_plan_file_is_refused_in_one_line_or_still_makes_sense(bench: Bench, data: st.DataObject) -> None:
+def test_a_mutated_plan_file_is_refused_in_one_line_or_still_makes_sense(bench: Harness, data: st.DataObject) -> None:
     body = json.loads(encode_plan(bench.plan))
     holder, key = data.draw(st.sampled_from(list(places(body))))
     holder[key] = data.draw(JSON)

@@ -16,18 +16,18 @@ from hypothesis import strategies as st
 from kafkakit.core.cluster_facts import CommittedOffset, GroupState, GroupType, ItemError, LogSpan
 from kafkakit.core.errors import ConflictError, InputError, KafkakitError, LeaseLostError
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.failover.act.closing import abort, newest_certificate, reclaimable
+from kafkakit.streams.failover.act.closing import abort, newest_certificate, read_reclaimable
 from kafkakit.streams.failover.act.observing import effective_ends
-from kafkakit.streams.failover.decide.drained import late_partitions, late_spans, missing_items, uncopied
+from kafkakit.streams.failover.decide.drain_proof import late_partitions, late_spans, missing_items, uncopied_ranges
 from kafkakit.streams.failover.decide.evidence import (
-    Basis,
     ClientFacts,
     Evidence,
-    GroupFacts,
-    Quiet,
+    GroupStanding,
+    QuietBasis,
+    QuietPeriod,
     QuietWatch,
     References,
-    TopicFacts,
+    TopicStanding,
     WriterFacts,
     basis_of,
     references_in,
@@ -39,21 +39,21 @@ from kafkakit.streams.failover.decide.operation import (
     Certify,
     ChangeRoute,
     CreateTopics,
+    Failover,
     FailoverRequest,
     FenceChoice,
-    Finished,
+    FinishedOperation,
     LaneMove,
     OldCopies,
-    Operation,
     OperationRecord,
     Refuse,
     ReportLate,
     RouteEdit,
     Step,
     Wait,
-    standing,
+    step_by_route,
 )
-from kafkakit.streams.failover.decide.steps import edited, next_step
+from kafkakit.streams.failover.decide.steps import apply_edit, next_step
 from kafkakit.streams.model.route import Lane, PartitionSeal, Route, RouteOperation, Segment, SegmentState
 from tests.clusters.streams_batches import Rec, batch, marker
 from tests.fakes.log_reader import FakeLogReader
@@ -63,7 +63,7 @@ from tests.unit.streams.failover.test_operation import OLD, check_history, make_
 PARTITIONS = 2
 ERROR = ItemError(name="RequestTimedOutError", retriable=True)
 MOVE = LaneMove(lane="live", sources=(1,), topic="orders.live.2", partitions=PARTITIONS, replication=1)
-OPERATION = Operation(
+OPERATION = Failover(
     id="000002-failover-1",
     request=FailoverRequest(stream="orders", to="q", fence=FenceChoice.NONE),
     cluster_id="q-id",
@@ -108,17 +108,17 @@ commits = st.one_of(st.none(), st.just(ERROR), st.builds(CommittedOffset, offset
 
 
 @st.composite
-def topics(draw: st.DrawFn, segment: Segment) -> TopicFacts:
+def topics(draw: st.DrawFn, segment: Segment) -> TopicStanding:
     if draw(st.integers(0, 9)) == 0:
-        return TopicFacts(problem="away", is_reachable=draw(st.booleans()))
+        return TopicStanding(problem="away", is_reachable=draw(st.booleans()))
     found = {n: draw(spans) for n in range(PARTITIONS)}
     own = {n: commit for n in range(PARTITIONS) if (commit := draw(commits)) is not None}
-    group = GroupFacts(
+    group = GroupStanding(
         group="g", type=GroupType.CLASSIC, state=draw(st.sampled_from([GroupState.EMPTY, GroupState.STABLE])),
         commits=own, epochs=draw(st.dictionaries(st.integers(0, 1), st.integers(2, 5), max_size=2)),
         held=draw(st.sampled_from([(), (frozenset({0, 1}),), (frozenset({0}), frozenset({1}))])),
     )  # fmt: skip
-    return TopicFacts(
+    return TopicStanding(
         cluster_id=segment.cluster_id, topic_id=draw(st.sampled_from([segment.topic_id, segment.topic_id, None])),
         partitions=PARTITIONS, spans=found, groups={"g": group},
         effective={n: s.end for n, s in found.items() if isinstance(s, LogSpan) and draw(st.booleans())},
@@ -144,7 +144,7 @@ def looks(draw: st.DrawFn) -> tuple[OperationRecord, Evidence]:
         certified_epoch=draw(st.sampled_from([4, 4, 3])),
     )  # fmt: skip
     quiet = st.builds(
-        Quiet, basis=st.sampled_from(list(Basis)), seconds=st.sampled_from([0.0, 2.0, 60.0, 125.0, 400.0])
+        QuietPeriod, basis=st.sampled_from(list(QuietBasis)), seconds=st.sampled_from([0.0, 2.0, 60.0, 125.0, 400.0])
     )
     evidence = Evidence(
         route=route_at(step), now_ms=9,
@@ -157,7 +157,7 @@ def looks(draw: st.DrawFn) -> tuple[OperationRecord, Evidence]:
     return record, evidence
 
 
-def has_offsets(facts: TopicFacts) -> bool:
+def has_offsets(facts: TopicStanding) -> bool:
     return all(n in facts.groups["g"].commits for n in range(PARTITIONS))
 
 
@@ -190,10 +190,10 @@ def test_nothing_is_concluded_from_what_was_not_read(look: tuple[OperationRecord
     assert all(span.stable == span.end for span in whole.values())
     if isinstance(action, ChangeRoute) and action.edit is RouteEdit.SEAL:
         assert evidence.quiet is not None
-        assert evidence.quiet.seconds >= window_s(record.request, Basis(evidence.quiet.basis), evidence)
+        assert evidence.quiet.seconds >= window_s(record.request, QuietBasis(evidence.quiet.basis), evidence)
         assert set(old.effective) == set(range(PARTITIONS))
-        sealed = edited(record, evidence.route, RouteEdit.SEAL, evidence)
-        assert standing(record.operation, sealed) is Step.SEALED
+        sealed = apply_edit(record, evidence.route, RouteEdit.SEAL, evidence)
+        assert step_by_route(record.operation, sealed) is Step.SEALED
         return
     assert all(whole[seal.partition].end == seal.end for seal in SEAL)
     found = old.groups["g"].commits
@@ -211,15 +211,15 @@ def test_nothing_is_concluded_from_what_was_not_read(look: tuple[OperationRecord
 @given(looks())
 def test_growth_after_the_seal_is_found_and_errors_are_no_growth(look: tuple[OperationRecord, Evidence]) -> None:
     _, evidence = look
-    facts = evidence.old.get(1, TopicFacts())
+    facts = evidence.old.get(1, TopicStanding())
     grown = late_partitions(replace(OLD_FAILOVER, seal=SEAL), facts)
     assert dict(grown) == {n: s.end - 10 for n, s in (facts.whole_spans or {}).items() if s.end > 10}
 
 
 def drained() -> tuple[OperationRecord, Evidence]:
     done = {n: CommittedOffset(offset=10) for n in range(PARTITIONS)}
-    group = GroupFacts(group="g", type=GroupType.CLASSIC, state=GroupState.EMPTY, commits=done)
-    facts = TopicFacts(
+    group = GroupStanding(group="g", type=GroupType.CLASSIC, state=GroupState.EMPTY, commits=done)
+    facts = TopicStanding(
         cluster_id="p-id", topic_id="id-1", partitions=PARTITIONS, groups={"g": group},
         spans={n: LogSpan(start=0, stable=10, end=10) for n in range(PARTITIONS)},
     )  # fmt: skip
@@ -238,10 +238,10 @@ def test_drained_evidence_is_certified_then_retired() -> None:
     certified = replace(record, certificate="x", certified_epoch=4)
     assert next_step(replace(certified, certified_epoch=3), evidence) == Certify()
     assert next_step(certified, evidence) == ChangeRoute(edit=RouteEdit.RETIRE)
-    assert next_step(certified, evidence, Step.DRAINED) == Finished(step=Step.DRAINED)
+    assert next_step(certified, evidence, Step.DRAINED) == FinishedOperation(step=Step.DRAINED)
 
 
-Broken = Callable[[TopicFacts, GroupFacts], tuple[TopicFacts, GroupFacts]]
+Broken = Callable[[TopicStanding, GroupStanding], tuple[TopicStanding, GroupStanding]]
 DEFECTS: dict[str, Broken] = {
     "backlog": lambda facts, group: (facts, replace(group, commits={**group.commits, 1: CommittedOffset(offset=9)})),
     "no commit": lambda facts, group: (facts, replace(group, commits={0: group.commits[0]})),
@@ -253,7 +253,7 @@ DEFECTS: dict[str, Broken] = {
     "silent leader": lambda facts, group: (replace(facts, spans={**facts.spans, 1: ERROR}), group),
     "partition missing": lambda facts, group: (replace(facts, spans={0: facts.spans[0]}), group),
     "created again": lambda facts, group: (replace(facts, problem="the topic was created again"), group),
-    "away": lambda facts, group: (TopicFacts(problem="away", is_reachable=False), group),
+    "away": lambda facts, group: (TopicStanding(problem="away", is_reachable=False), group),
     "grown": lambda facts, group: (
         replace(facts, spans={**facts.spans, 0: LogSpan(start=0, stable=11, end=11)}),
         group,
@@ -321,10 +321,10 @@ def test_any_altered_offset_shows_even_with_its_hash_made_again(partition: int, 
         changed = replace(segment, partitions=tuple(seals))
     forged = replace(found, segments=(changed,))
     with pytest.raises(InputError, match="its hash does not match"):
-        decode_certificate(module._encoded(forged), "it")
+        decode_certificate(module._encode_certificate(forged), "it")
     again = replace(forged, sha256=module._hash(replace(forged, sha256="")))
     with pytest.raises(InputError, match="does not prove"):
-        decode_certificate(module._encoded(again), "it")
+        decode_certificate(module._encode_certificate(again), "it")
     assert decode_certificate(data, "it") == found
 
 
@@ -346,9 +346,9 @@ def test_what_is_not_copied_ends_at_the_seal(start: int, offsets: dict[int, int]
     segment = replace(OLD_FAILOVER, seal=SEAL)
     spans = {number: LogSpan(start=start, stable=15, end=15) for number in range(PARTITIONS)}
     copies = OldCopies(segment=1, offsets=offsets)
-    for number, left in uncopied(segment, spans, copies).items():
+    for number, left in uncopied_ranges(segment, spans, copies).items():
         assert left == range(max(start, offsets.get(number, 0)), max(start, offsets.get(number, 0), 10))
-    for number, late in late_spans(segment, TopicFacts(partitions=PARTITIONS, spans=spans), copies).items():
+    for number, late in late_spans(segment, TopicStanding(partitions=PARTITIONS, spans=spans), copies).items():
         assert late == range(max(10, offsets.get(number, 0)), 15)
 
 
@@ -413,13 +413,13 @@ def test_a_log_that_cannot_be_read_has_no_effective_end() -> None:
 
 
 # -- quiet ----------------------------------------------------------------------------------------------
-READINGS = st.tuples(st.sampled_from([None, 1, 1, 2]), st.sampled_from(list(Basis)), st.integers(1, 9))
+READINGS = st.tuples(st.sampled_from([None, 1, 1, 2]), st.sampled_from(list(QuietBasis)), st.integers(1, 9))
 
 
 @given(st.lists(READINGS, max_size=9))
-def test_only_equal_readings_on_one_basis_make_a_window(readings: list[tuple[int | None, Basis, int]]) -> None:
+def test_only_equal_readings_on_one_basis_make_a_window(readings: list[tuple[int | None, QuietBasis, int]]) -> None:
     watch: QuietWatch | None = None
-    now_s, kept = 0.0, list[tuple[int, Basis, float, float]]()
+    now_s, kept = 0.0, list[tuple[int, QuietBasis, float, float]]()
     for end, basis, pause in readings:
         began_s, now_s = now_s + pause, now_s + pause + 0.5
         watch = watch_ends(watch, basis, None if end is None else {(1, 0): end}, began_s, now_s)
@@ -439,28 +439,28 @@ def test_only_equal_readings_on_one_basis_make_a_window(readings: list[tuple[int
 def test_the_basis_is_what_holds_for_all_old_topics() -> None:
     producer = ClientFacts(id="p", is_producer=True, group="", epoch=4, delivery_timeout_s=300)
     look = Evidence(route=route_at(Step.ROUTED), now_ms=1, clients=(producer,), fenced=frozenset({1}))
-    assert basis_of(look, [1], 4) is Basis.FENCE
-    assert basis_of(look, [1, 2], 4) is Basis.ACKNOWLEDGED
-    assert basis_of(look, [1, 2], 5) is Basis.TIME
-    assert basis_of(replace(look, clients=(replace(producer, is_silent=True),)), [1, 2], 4) is Basis.TIME
-    assert basis_of(replace(look, clients=()), [2], 4) is Basis.TIME
+    assert basis_of(look, [1], 4) is QuietBasis.FENCE
+    assert basis_of(look, [1, 2], 4) is QuietBasis.ACKNOWLEDGED
+    assert basis_of(look, [1, 2], 5) is QuietBasis.TIME
+    assert basis_of(replace(look, clients=(replace(producer, is_silent=True),)), [1, 2], 4) is QuietBasis.TIME
+    assert basis_of(replace(look, clients=()), [2], 4) is QuietBasis.TIME
     request = OPERATION.request
-    assert window_s(request, Basis.TIME, look) == 305
-    assert window_s(request, Basis.TIME, replace(look, clients=())) == 125
+    assert window_s(request, QuietBasis.TIME, look) == 305
+    assert window_s(request, QuietBasis.TIME, replace(look, clients=())) == 125
 
 
 def test_a_route_that_no_step_explains_is_refused() -> None:
     other = replace(route_at(Step.ROUTED), lanes=(Lane(name="live", segments=(NEW,)),))
     with pytest.raises(KafkakitError, match="is in no state of operation"):
-        standing(OPERATION, other)
-    assert standing(OPERATION, replace(other, operation=None)) is None
+        step_by_route(OPERATION, other)
+    assert step_by_route(OPERATION, replace(other, operation=None)) is None
 
 
 def test_a_target_that_was_not_looked_at_is_waited_for() -> None:
     record = OperationRecord(operation=OPERATION, at=datetime(2026, 1, 1, tzinfo=UTC))
     action = next_step(record, Evidence(route=route_at(Step.PLANNED), now_ms=1))
     assert isinstance(action, Wait)
-    absent = Evidence(route=route_at(Step.PLANNED), now_ms=1, targets={"live": TopicFacts(cluster_id="q-id")})
+    absent = Evidence(route=route_at(Step.PLANNED), now_ms=1, targets={"live": TopicStanding(cluster_id="q-id")})
     assert next_step(record, absent) == CreateTopics(moves=(MOVE,))
 
 
@@ -576,7 +576,7 @@ def test_two_processes_run_the_same_failover(
     certificate, _ = newest_certificate(scene.parts().journals)
     missed = scene.end_of(OLD) - certificate.segments[0].partitions[0].end
     # Between the last look and the retirement nobody can see a late record; the check that deletes the topic does.
-    check = reclaimable(scene.parts(), scene.open_cluster).check
+    check = read_reclaimable(scene.parts(), scene.open_cluster).check
     assert check is not None
     assert missed == (2 if check.late else 0)
 

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kafkakit.streams.lag.decide.measure import table as table_module
-from kafkakit.streams.lag.decide.measure.book import LagBook, ReadRecord
-from kafkakit.streams.lag.decide.measure.ends import EndSamples, TopicFacts
+from kafkakit.streams.lag.decide.measure.book import LagBook, MeasuredRecord
+from kafkakit.streams.lag.decide.measure.ends import EndSamples, TopicLogSettings
 from kafkakit.streams.lag.decide.measure.table import LagTable, MeasureRules, keep_bounded, measure, positions
-from kafkakit.streams.lag.decide.measure.time_lag import Evidence, TimeLag
+from kafkakit.streams.lag.decide.measure.time_lag import LagEvidence, TimeLag
 from kafkakit.streams.model.commit import NO_TOPIC_ID
 from kafkakit.streams.model.offsets_log.commits import CommitColumns, CommitRow, KeyTable
 from kafkakit.streams.model.offsets_log.feed import OffsetsFeed
@@ -47,7 +47,9 @@ class Monitor:
         setup = world.setup
         self.ends.topics.set_facts(
             TOPIC,
-            TopicFacts(is_log_append=setup.is_log_append, is_compacted=setup.is_compacted, is_dense=setup.is_dense),
+            TopicLogSettings(
+                is_log_append=setup.is_log_append, is_compacted=setup.is_compacted, is_dense=setup.is_dense
+            ),
         )
         self.applied = 0
         self.as_of = -1
@@ -105,7 +107,7 @@ class Monitor:
             if entry.is_there(now) and not entry.is_marker:
                 low, high = entry.time_ms - width, entry.time_ms + 2 * width
                 sure = entry.transaction is None
-                record = ReadRecord(
+                record = MeasuredRecord(
                     position=at, offset=entry.offset, time_ms=(low + high) // 2, low_ms=low if width < 40 else -1,
                     high_ms=high, is_data=sure, read_ms=sent,
                 )  # fmt: skip
@@ -292,7 +294,7 @@ def test_long_lives_hold_the_truth_too(seed: int) -> None:
 class TooSure:
     """A source that claims more than it can, and the worlds and steps where that shows soonest."""
 
-    change: Callable[[Evidence], Evidence]
+    change: Callable[[LagEvidence], LagEvidence]
     where: dict[str, Any] = field(default_factory=dict)
     often: str = ""
 

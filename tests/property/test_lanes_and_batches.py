@@ -16,21 +16,21 @@ import zstandard
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kafkakit.core.cluster_facts import Fetched, LogSpan
+from kafkakit.core.cluster_facts import FetchedBatches, LogSpan
 from kafkakit.core.errors import UsageError
-from kafkakit.core.query import Field, NumberField, TextField, compiled, matching
+from kafkakit.core.query import Field, NumberField, TextField, compile_query, match_objects
 from kafkakit.core.query_text import parse_query
 from kafkakit.streams.model.commit import OffsetRanges
 from kafkakit.streams.model.done_set import DoneSet
-from kafkakit.streams.model.guarded_reads import GuardedRead, VerdictKind, batch_verdict, measured
+from kafkakit.streams.model.guarded_reads import GuardedRead, VerdictKind, batch_verdict, measure_batch
 from kafkakit.streams.model.guarded_reads import verdicts_of as walk
 from kafkakit.streams.model.log_batches import Codec, WalkEnd
 from kafkakit.streams.model.provenance import (
     OWN_HEADERS,
+    LedgerReject,
     RecordFailure,
     RecordOrigin,
-    Reject,
-    bounded,
+    bound_texts,
     decode_reject,
     encode_reject,
     provenance_headers,
@@ -56,9 +56,9 @@ def single(row_keys: set[str]) -> Callable[[str], Field[dict[str, Any]] | None]:
 @given(queries, objects)
 def test_single_objects_match_as_columns_say(query: tuple[str, Any], rows: list[dict[str, Any]]) -> None:
     node = parse_query(query[0])
-    matches = compiled(node, single({key for row in rows for key in row}))
-    assert [matches(row) for row in rows] == matching(node, table_of(rows)).tolist()
-    everywhere = compiled(node, single(set(KEYS)))
+    matches = compile_query(node, single({key for row in rows for key in row}))
+    assert [matches(row) for row in rows] == match_objects(node, table_of(rows)).tolist()
+    everywhere = compile_query(node, single(set(KEYS)))
     assert [everywhere(row) for row in rows] == [matches(row) for row in rows]
 
 
@@ -73,22 +73,24 @@ def test_numbers_in_texts_compare_as_columns_say(own: str, relation: str, value:
     except UsageError:
         return
     rows = [{"tier": own}]
-    assert [compiled(node, single({"tier"}))(row) for row in rows] == matching(node, table_of(rows)).tolist()
+    assert [compile_query(node, single({"tier"}))(row) for row in rows] == match_objects(node, table_of(rows)).tolist()
 
 
 @pytest.mark.parametrize("own", ["9" * 30, "9" * 31, "9" * 5000, "-" + "1" * 18, "1" * 19])
 def test_long_digits_compare_as_columns_say(own: str) -> None:
     for query in ("tier > 8", "tier < 8", f"tier = {own[:40]}", f"tier in (1, {own[:40]})"):
         node, rows = parse_query(query), [{"tier": own}]
-        assert [compiled(node, single({"tier"}))(row) for row in rows] == matching(node, table_of(rows)).tolist()
+        assert [compile_query(node, single({"tier"}))(row) for row in rows] == match_objects(
+            node, table_of(rows)
+        ).tolist()
 
 
 def test_a_long_query_and_one_compared_with_text() -> None:
     node = parse_query(" or ".join(f"tier = {n}" for n in range(300)))
-    matches = compiled(node, single({"tier"}))
+    matches = compile_query(node, single({"tier"}))
     assert [matches({"tier": "299"}), matches({"tier": "300"})] == [True, False]
     with pytest.raises(UsageError, match="a number"):
-        compiled(parse_query("count > many"), single({"count"}))
+        compile_query(parse_query("count > many"), single({"count"}))
 
 
 names = st.text("abcXYZ019._-", min_size=1, max_size=20).filter(lambda name: name not in (".", ".."))
@@ -162,14 +164,16 @@ def test_damaged_headers_are_no_provenance_or_another_one_and_never_raise(
     assert read_provenance(found[:at] + found[at + 1 :]) is None
 
 
-rejects = st.builds(Reject, topic_id=st.binary(min_size=16, max_size=16), place=origins, failure=failures)
+rejects = st.builds(LedgerReject, topic_id=st.binary(min_size=16, max_size=16), place=origins, failure=failures)
 
 
 @given(rejects, rejects, st.binary(max_size=60))
-def test_entries_of_the_ledger_come_back_and_others_are_none(one: Reject, other: Reject, noise: bytes) -> None:
+def test_entries_of_the_ledger_come_back_and_others_are_none(
+    one: LedgerReject, other: LedgerReject, noise: bytes
+) -> None:
     key, value = encode_reject(one)
     read = decode_reject(key, value)
-    assert read == replace(one, failure=bounded(one.failure))
+    assert read == replace(one, failure=bound_texts(one.failure))
     assert len(value) < 8_000
     assert decode_reject(noise, value) is None
     assert decode_reject(key, noise) is None
@@ -185,13 +189,13 @@ def test_a_group_may_have_slashes_and_an_entry_has_a_limit() -> None:
     place = RecordOrigin(
         stream="s", lane="live", segment=1, epoch=1, cluster_id="c", topic="t", partition=1, offset=2
     )  # fmt: skip
-    entry = Reject(topic_id=bytes(16), place=place, failure=RecordFailure(group="a/b/1/2", reason="r", at_ms=1))
+    entry = LedgerReject(topic_id=bytes(16), place=place, failure=RecordFailure(group="a/b/1/2", reason="r", at_ms=1))
     assert decode_reject(*encode_reject(entry)) == entry
     half = RecordFailure(group="g", reason="r\ud800", at_ms=1, error_text="x" * 20_000)
-    read = decode_reject(*encode_reject(Reject(topic_id=bytes(16), place=place, failure=half)))
+    read = decode_reject(*encode_reject(LedgerReject(topic_id=bytes(16), place=place, failure=half)))
     assert read is not None
     assert (read.failure.reason, len(read.failure.error_text)) == ("r?", 1000)
-    large = Reject(topic_id=bytes(16), place=place, failure=replace(half, group="g" * 20_000))
+    large = LedgerReject(topic_id=bytes(16), place=place, failure=replace(half, group="g" * 20_000))
     with pytest.raises(UsageError, match="at most 16,384"):
         encode_reject(large)
 
@@ -277,7 +281,7 @@ def recompressed(plain: bytes, codec: Codec) -> bytes:
 
 
 def guarded(data: bytes, start: int, aborted: tuple[tuple[int, int], ...] = ()) -> GuardedRead:
-    fetched = Fetched(records=data, span=LogSpan(start=0, stable=1 << 60, end=1 << 60), aborted=aborted)
+    fetched = FetchedBatches(records=data, span=LogSpan(start=0, stable=1 << 60, end=1 << 60), aborted=aborted)
     return GuardedRead(fetched=fetched, start=start, limit_bytes=LIMIT)
 
 
@@ -334,7 +338,7 @@ LIMITS = st.integers(0, 1 << 22)
 @given(st.sampled_from(STARTS), st.binary(max_size=300), st.sampled_from(CODECS), LIMITS)
 def test_no_bytes_raise_and_safe_ones_are_bounded(start: bytes, rest: bytes, codec: Codec, limit: int) -> None:
     data = batch_of(start + rest, codec)
-    found = measured(data, batch_verdict(data, only_batch(data), limit), limit)
+    found = measure_batch(data, batch_verdict(data, only_batch(data), limit), limit)
     assert found.kind is not VerdictKind.SUSPECT
     if found.is_safe:
         assert found.at_most_bytes <= limit
@@ -347,7 +351,7 @@ def test_what_decoders_make_of_altered_bytes_is_within_the_bound(
     body = bytearray(packed(held * 50, codec))
     body[at % len(body)] = byte
     data = batch_of(bytes(body), codec)
-    found = measured(data, batch_verdict(data, only_batch(data), limit), limit)
+    found = measure_batch(data, batch_verdict(data, only_batch(data), limit), limit)
     if found.is_safe and codec in (Codec.ZSTD, Codec.GZIP):
         assert len(decoded(bytes(body), codec)) <= limit
 

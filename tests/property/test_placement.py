@@ -20,9 +20,9 @@ from kafkakit.core.selection import BrokerList
 from kafkakit.placement import log_dirs_balance
 from kafkakit.placement.broker_disks import DirStorage, broker_disks
 from kafkakit.placement.by_size.attempt import Attempt, attempt
-from kafkakit.placement.by_size.lp_relaxation import DemandGroups, Window
+from kafkakit.placement.by_size.lp_relaxation import DemandGroups, LoadWindow
 from kafkakit.placement.by_size.slots import SlotTable
-from kafkakit.placement.group_rule import GroupRule
+from kafkakit.placement.group_rule import SpreadRule
 from kafkakit.placement.log_dirs_balance import BrokerDirState, DirBalancer, DirRules, dir_states_of
 from kafkakit.placement.price_bound import LegalSets, cheapest_sets, exact_sum, leader_bound, price_bound
 from kafkakit.placement.problem import PlannedPartition
@@ -275,7 +275,7 @@ def test_the_cheapest_legal_set_is_found(data: st.DataObject) -> None:
         load=np.array(load),
         copy_cost=np.array(cost),
         exempt=None if exempt is None else np.array(exempt),
-        rule=GroupRule(data.draw(st.integers(0, 3))),
+        rule=SpreadRule(data.draw(st.integers(0, 3))),
         locality_scoped=data.draw(st.booleans()),
         kind=np.array(kind) if closed else None,
         open=able if closed else None,
@@ -343,7 +343,7 @@ def two_brokers() -> LegalSets:
         wanted=one,
         load=one,
         copy_cost=one,
-        rule=GroupRule(),
+        rule=SpreadRule(),
     )
 
 
@@ -404,7 +404,7 @@ def dirs_of(dirs: Sequence[Sequence[int]], capacity: int) -> BrokerDirState:
 def test_a_band_that_a_copy_is_too_large_for_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[int] = []
 
-    def counted(table: SlotTable, demand: DemandGroups, window: Window, *, most_tests: int) -> Attempt:
+    def counted(table: SlotTable, demand: DemandGroups, window: LoadWindow, *, most_tests: int) -> Attempt:
         tried.append(int(window.ceiling.max()))
         return attempt(table, demand, window, most_tests=most_tests)
 

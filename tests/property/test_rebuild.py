@@ -20,7 +20,7 @@ from kafkakit.core.errors import InfeasibleError, OperationFailedError, TryLater
 from kafkakit.core.model import ClusterSnapshot, TagSet, TopicPartition
 from kafkakit.core.plan import Plan
 from kafkakit.core.selection import BrokerList
-from kafkakit.placement import forced as forced_settled
+from kafkakit.placement import forced_placement as forced_settled
 from kafkakit.placement.problem import PlaceBy, set_stranded_apart
 from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.drain import decide_drain

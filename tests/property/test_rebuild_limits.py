@@ -23,7 +23,7 @@ from kafkakit.core.plan import TagConstraint
 from kafkakit.core.selection import BrokerList
 from kafkakit.placement.by_size.lp_relaxation import demand_groups_of, least_cost
 from kafkakit.placement.by_size.slots import make_table
-from kafkakit.placement.group_rule import GroupRule, TagRules
+from kafkakit.placement.group_rule import SpreadRule, TagRules
 from kafkakit.placement.problem import Minimize, PlaceBy
 from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.drain import decide_drain
@@ -31,7 +31,7 @@ from kafkakit.topicmappr.decide.fix_racks import decide_fix_racks
 from kafkakit.topicmappr.decide.plain_requests import DrainRequest, FixRacksRequest, ReplicationRequest
 from kafkakit.topicmappr.decide.rebalance import Rebalance, decide_rebalance
 from kafkakit.topicmappr.decide.rebuild import decide_rebuild, decide_set_replication
-from kafkakit.topicmappr.decide.request_fields import Ceilings, Goal
+from kafkakit.topicmappr.decide.request_fields import Ceilings, LoadGoal
 from kafkakit.topicmappr.decide.requests import RebalanceRequest, RebuildRequest
 from kafkakit.topicmappr.decide.scope import TagConstraints
 from tests.clusters.balance_strategies import balance_requests, examples, sized_clusters
@@ -238,7 +238,7 @@ def test_a_balance_with_fewer_racks_than_copies_costs_the_least(
     request = RebalanceRequest(
         brokers=BrokerList(ids=(), everything=True),
         topics=(".*",),
-        goal=Goal(free_range_bytes=width),
+        goal=LoadGoal(free_range_bytes=width),
         spread=True,
         minimize=minimize,
         words={"command": "topicmappr rebalance", "spread": "true"},
@@ -260,7 +260,7 @@ def test_uneven_sets_are_mended_down_to_a_number(snapshot: ClusterSnapshot, most
     request = RebalanceRequest(
         brokers=BrokerList(ids=(), everything=True),
         topics=(".*",),
-        goal=Goal(max_moved_bytes=1 << 20),
+        goal=LoadGoal(max_moved_bytes=1 << 20),
         spread=True,
         max_rack_violations=most,
         words={"command": "topicmappr rebalance", "spread": "true"},
@@ -406,7 +406,7 @@ def shares(balance: Balance) -> dict[int, int]:
 def test_small_clusters_get_the_cheapest_plan_within_the_limits_or_a_true_refusal(data: st.DataObject) -> None:
     snapshot = data.draw(sized_clusters(max_brokers=4, max_partitions=5, full=False))
     band = data.draw(st.sampled_from([20, 50, 100, 400, None]))
-    goal = Goal(free_range_bytes=1 << 61) if band is None else Goal(band=Fraction(band, 100))
+    goal = LoadGoal(free_range_bytes=1 << 61) if band is None else LoadGoal(band=Fraction(band, 100))
     base = RebalanceRequest(
         brokers=BrokerList(ids=(), existing=True, everything=True),
         topics=(".*",),
@@ -607,7 +607,7 @@ def test_the_least_bytes_to_copy_are_a_true_bound_under_constraints(data: st.Dat
     ]
     receivers = data.draw(some)
     table = make_table(
-        rows, sizes, racks, GroupRule(tags=TagRules(constraints)), receivers=(*receivers, 0), topics=topics
+        rows, sizes, racks, SpreadRule(tags=TagRules(constraints)), receivers=(*receivers, 0), topics=topics
     )
     place = {b: i for i, b in enumerate(table.brokers)}
     floor = np.array([data.draw(st.integers(0, 6)) for _ in table.brokers])
@@ -650,7 +650,7 @@ def test_a_copy_that_tags_send_round_is_counted_twice() -> None:
     rows, topics = [[0], [0], [1], [2]], ["hot", "hot", "cold", "cold"]
 
     def least(*constraints: TagConstraint) -> int:
-        rule = GroupRule(tags=TagRules(constraints) if constraints else None)
+        rule = SpreadRule(tags=TagRules(constraints) if constraints else None)
         table = make_table(rows, [4, 4, 4, 1], {}, rule, receivers=(0, 1, 2), topics=topics)
         return least_cost(table, demand_groups_of(table), np.array([0, 0, 5]), np.array([4, 4, 5])).value
 

@@ -7,7 +7,7 @@ from kafkakit.core.cluster_facts import LogSpan
 from kafkakit.core.errors import InputError
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.commits.decide.editing.edit import read_offset_file
-from kafkakit.streams.records.decide import Entry, Found, entries_of, records_report, resolved
+from kafkakit.streams.records.decide import LogEntry, ReadResult, entries_of, records_report, resolve_entries
 from tests.clusters.streams_batches import Rec, batch
 
 KEY = TopicPartition("t", 0)
@@ -30,16 +30,18 @@ def test_any_damage_leaves_values_that_can_be_shown(
 ) -> None:
     whole = batch(0, records, codec=codec, control=control) + batch(0, records)
     data = whole[:at] + patch + whole[at + len(patch) :]
-    entries = [entry for entry in entries_of(data, 0) if isinstance(entry, Entry)]
-    shown = tuple(resolved(entries, 3, {}, is_whole=False))
-    report = records_report(Found(key=KEY, offset=0, span=LogSpan(start=0, stable=3, end=9), entries=shown), "C", 5)
+    entries = [entry for entry in entries_of(data, 0) if isinstance(entry, LogEntry)]
+    shown = tuple(resolve_entries(entries, 3, {}, is_whole=False))
+    report = records_report(
+        ReadResult(key=KEY, offset=0, span=LogSpan(start=0, stable=3, end=9), entries=shown), "C", 5
+    )
     assert all(line.isprintable() for line in report.text.split("\n"))
     assert len(report.rows) == len(shown)
 
 
 @given(st.lists(RECORDS, min_size=1, max_size=6), st.sampled_from(["none", "gzip", "zstd"]), st.integers(0, 5))
 def test_what_was_written_is_what_is_found(records: list[Rec], codec: str, offset: int) -> None:
-    found = [entry for entry in entries_of(batch(0, records, codec=codec), offset) if isinstance(entry, Entry)]
+    found = [entry for entry in entries_of(batch(0, records, codec=codec), offset) if isinstance(entry, LogEntry)]
     assert [(one.offset, one.key, one.value) for one in found] == [
         (number, record.key, record.value) for number, record in enumerate(records) if number >= offset
     ]

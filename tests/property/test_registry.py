@@ -16,23 +16,23 @@ from kafkakit.adapters.host import SystemClock
 from kafkakit.core.errors import InputError, KafkakitError, TryLaterError
 from kafkakit.core.model import decode_tags
 from kafkakit.core.rpc import RpcAnswer, RpcCall, RpcError
-from kafkakit.registry.act.cluster import ClusterReader
+from kafkakit.registry.act.cluster import InventoryReader
 from kafkakit.registry.act.tag_store import TagStore
 from kafkakit.registry.act.upkeep import migrate, read_tables
-from kafkakit.registry.decide.access import BURST, Admission, Rates, read_access
-from kafkakit.registry.decide.desired import BrokerEntry, DesiredTags, TagRule, plan_desired
+from kafkakit.registry.decide.access import BURST, Admission, CallRates, read_access
+from kafkakit.registry.decide.desired_tags import BrokerEntry, DesiredTags, TagRule, plan_desired
 from kafkakit.registry.decide.inventory import (
-    BrokerFacts,
-    Change,
     Facts,
     Inventory,
+    InventoryChange,
+    RegisteredBroker,
+    RegisteredTopic,
     TagTable,
-    TopicFacts,
     change_between,
 )
 from kafkakit.registry.decide.offsets import fold_checkpoints
 from kafkakit.registry.decide.requests import RPC_BY_NAME, RPCS
-from kafkakit.registry.decide.tags import MARK, CleanupRules, Kind, content_of, encode_tags, plan_cleanup
+from kafkakit.registry.decide.tags import MARK, CleanupRules, ObjectKind, content_of, encode_tags, plan_cleanup
 from kafkakit.wiring import registry_codec
 from tests.fakes.control import FakeControlStore
 from tests.integration.conftest import SilentReporter
@@ -65,15 +65,15 @@ class Interrupted(FakeControlStore):
 def test_no_tag_is_lost_whatever_others_write_meanwhile(others: list[tuple[str, str]]) -> None:
     store = Interrupted()
     ours, theirs = TagStore(store, "r"), TagStore(store, "r")
-    theirs.put(Kind.TOPIC, "t", {"z": "1"})
+    theirs.put(ObjectKind.TOPIC, "t", {"z": "1"})
     model = {"z": "1"}
 
     def act(key: str, what: str) -> None:
         if what == "set":
-            theirs.put(Kind.TOPIC, "t", {key: "theirs"})
+            theirs.put(ObjectKind.TOPIC, "t", {key: "theirs"})
             model[key] = "theirs"
         else:
-            theirs.remove(Kind.TOPIC, "t", frozenset(key))
+            theirs.remove(ObjectKind.TOPIC, "t", frozenset(key))
             model.pop(key, None)
 
     waiting = list(others)
@@ -86,12 +86,12 @@ def test_no_tag_is_lost_whatever_others_write_meanwhile(others: list[tuple[str, 
 
     store.before_write = [step] * len(others)
     try:
-        ours.put(Kind.TOPIC, "t", {"ours": "1"})
+        ours.put(ObjectKind.TOPIC, "t", {"ours": "1"})
         model["ours"] = "1"
     except TryLaterError:
         assert len(others) >= 9
-    assert ours.get(Kind.TOPIC, "t") == model
-    assert ours.all(Kind.TOPIC, []) == {"t": model}
+    assert ours.get(ObjectKind.TOPIC, "t") == model
+    assert ours.all(ObjectKind.TOPIC, []) == {"t": model}
 
 
 def test_a_tag_that_is_written_too_often_by_others_is_given_up() -> None:
@@ -100,23 +100,23 @@ def test_a_tag_that_is_written_too_often_by_others_is_given_up() -> None:
 
     def step() -> None:
         before, store.before_write = store.before_write, []
-        theirs.put(Kind.TOPIC, "t", {"k": str(next(written))})
+        theirs.put(ObjectKind.TOPIC, "t", {"k": str(next(written))})
         store.before_write = before
 
     store.before_write = [step] * 10
     with pytest.raises(TryLaterError, match="10 times"):
-        ours.put(Kind.TOPIC, "t", {"ours": "1"})
+        ours.put(ObjectKind.TOPIC, "t", {"ours": "1"})
 
 
 # -- the inventory ----------------------------------------------------------------------------------
 TOPICS = st.builds(
-    lambda name, rows, configs: TopicFacts(name=name, replicas=tuple(enumerate(rows)), configs=configs),
+    lambda name, rows, configs: RegisteredTopic(name=name, replicas=tuple(enumerate(rows)), configs=configs),
     NAMES,
     st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=3, unique=True).map(tuple), min_size=1, max_size=3),
     st.dictionaries(KEYS, VALUES, max_size=1),
 )
 BROKERS = st.lists(st.integers(1, 3), unique=True).map(
-    lambda ids: tuple(BrokerFacts(id=n, rack="abc"[n % 3]) for n in sorted(ids))
+    lambda ids: tuple(RegisteredBroker(id=n, rack="abc"[n % 3]) for n in sorted(ids))
 )
 READINGS = st.lists(
     st.builds(
@@ -139,7 +139,7 @@ READINGS = st.lists(
 
 
 def reading(*brokers: int) -> Facts:
-    found = tuple(BrokerFacts(id=broker) for broker in brokers)
+    found = tuple(RegisteredBroker(id=broker) for broker in brokers)
     return Facts(cluster_id="c", began_s=0, began_at=AT, brokers=found, topics={}, tags={})
 
 
@@ -151,7 +151,7 @@ def test_the_inventory_is_what_was_read_last(readings: list[Facts], wanted: dict
     inventory, last = Inventory(), None
     for facts in readings:
         change = change_between(last, facts)
-        inventory.apply(msgpack.decode(msgpack.encode(change), type=Change))
+        inventory.apply(msgpack.decode(msgpack.encode(change), type=InventoryChange))
         last = facts
     assert last is not None
     assert dict(sorted(inventory.topics.items())) == dict(sorted(last.topics.items()))
@@ -160,7 +160,7 @@ def test_the_inventory_is_what_was_read_last(readings: list[Facts], wanted: dict
     for broker in range(5):
         assert inventory.topics_on(broker) == sorted(n for n, t in last.topics.items() if broker in t.brokers)
     assert inventory.topic_names == sorted(last.topics)
-    for kind, names in ((Kind.TOPIC, set(last.topics)), (Kind.BROKER, {str(b.id) for b in last.brokers})):
+    for kind, names in ((ObjectKind.TOPIC, set(last.topics)), (ObjectKind.BROKER, {str(b.id) for b in last.brokers})):
         plain = {
             name
             for name in names
@@ -172,16 +172,20 @@ def test_the_inventory_is_what_was_read_last(readings: list[Facts], wanted: dict
 
 @given(TOPICS, TAGS, st.booleans())
 def test_a_reading_that_began_before_a_write_does_not_undo_it(
-    topic: TopicFacts, tags: dict[str, str], late: bool
+    topic: RegisteredTopic, tags: dict[str, str], late: bool
 ) -> None:
     inventory = Inventory()
-    inventory.apply(Change(began_at=AT, began_s=1, topics=(topic,), tags={"topic": {topic.name: {"old": "1"}}}))
-    inventory.note_tags(Kind.TOPIC, topic.name, tags, 5.0)
+    inventory.apply(
+        InventoryChange(began_at=AT, began_s=1, topics=(topic,), tags={"topic": {topic.name: {"old": "1"}}})
+    )
+    inventory.note_tags(ObjectKind.TOPIC, topic.name, tags, 5.0)
     inventory.note_topic(topic.name, None, 5.0)
     began_s = 6.0 if late else 4.0
-    inventory.apply(Change(began_at=AT, began_s=began_s, topics=(topic,), tags={"topic": {topic.name: {"old": "2"}}}))
+    inventory.apply(
+        InventoryChange(began_at=AT, began_s=began_s, topics=(topic,), tags={"topic": {topic.name: {"old": "2"}}})
+    )
     assert (topic.name in inventory.topics) is late
-    assert inventory.tags[Kind.TOPIC][topic.name] == ({"old": "2"} if late else tags)
+    assert inventory.tags[ObjectKind.TOPIC][topic.name] == ({"old": "2"} if late else tags)
 
 
 @given(st.lists(st.sampled_from(["ours", "theirs", "begin", "end"]) | st.sampled_from(["ours", "end"])))
@@ -194,32 +198,32 @@ def test_what_others_write_beside_a_write_of_ours_is_seen_in_the_end(steps: list
         if what == "begin":
             began_s = now_s + 0.5
         elif what == "end":
-            tags: TagTable = {Kind.TOPIC: {"t": {"a": "1"}} if is_set else {}}
+            tags: TagTable = {ObjectKind.TOPIC: {"t": {"a": "1"}} if is_set else {}}
             facts = Facts(cluster_id="", began_s=began_s, began_at=AT, brokers=(), topics={}, tags=tags)
             inventory.apply(change_between(last, facts))
             last = facts
         else:
             is_set = not is_set
             if what == "ours":
-                inventory.note_tags(Kind.TOPIC, "t", {"a": "1"} if is_set else None, now_s)
-    assert inventory.tags[Kind.TOPIC] == ({"t": {"a": "1"}} if is_set else {})
+                inventory.note_tags(ObjectKind.TOPIC, "t", {"a": "1"} if is_set else None, now_s)
+    assert inventory.tags[ObjectKind.TOPIC] == ({"t": {"a": "1"}} if is_set else {})
 
 
 def test_a_topic_that_changed_since_it_was_made_is_seen_by_the_next_reading() -> None:
-    made, grown = (TopicFacts(name="t", replicas=((0, (1,)),) * count) for count in (1, 2))
+    made, grown = (RegisteredTopic(name="t", replicas=((0, (1,)),) * count) for count in (1, 2))
     inventory = Inventory()
-    inventory.apply(Change(began_at=AT, began_s=1))
+    inventory.apply(InventoryChange(began_at=AT, began_s=1))
     inventory.note_topic("t", made, 2.0)
-    inventory.apply(Change(began_at=AT, began_s=1.5, topics=(grown,)))
+    inventory.apply(InventoryChange(began_at=AT, began_s=1.5, topics=(grown,)))
     assert inventory.topics == {"t": made}
-    inventory.apply(Change(began_at=AT, began_s=3))
+    inventory.apply(InventoryChange(began_at=AT, began_s=3))
     assert inventory.topics == {"t": grown}
 
 
 # -- admission --------------------------------------------------------------------------------------
 @given(st.lists(st.tuples(st.floats(0, 0.3), st.floats(0, 3)), min_size=30, max_size=60))
 def test_no_window_of_time_holds_more_calls_than_the_rate_lets_through(steps: list[tuple[float, float]]) -> None:
-    admission, now_s, begun = Admission(Rates(reads_per_s=4, writes_per_s=1, timeout_s=5)), 0.0, list[float]()
+    admission, now_s, begun = Admission(CallRates(reads_per_s=4, writes_per_s=1, timeout_s=5)), 0.0, list[float]()
     for pause_s, deadline_s in steps:
         now_s += pause_s
         try:
@@ -255,7 +259,7 @@ def answering() -> Iterator[tuple[Any, list[str], Callable[[Any], RpcAnswer]]]:
     with tempfile.TemporaryDirectory() as folder:
         cluster, store = small_cluster(), FakeControlStore()
         service, inventory, lines = service_on(Path(folder), cluster, store)
-        inventory.apply(ClusterReader(cluster, TagStore(store, "registry"), SystemClock()).read())
+        inventory.apply(InventoryReader(cluster, TagStore(store, "registry"), SystemClock()).read())
         yield service, lines, loop.run_until_complete
         loop.run_until_complete(service.drain(1))
     loop.close()
@@ -339,7 +343,7 @@ def test_errors_of_the_store_are_no_defects() -> None:
     store = FakeControlStore()
     store.away = True
     with pytest.raises(KafkakitError):
-        TagStore(store, "r").put(Kind.TOPIC, "t", {"a": "b"})
+        TagStore(store, "r").put(ObjectKind.TOPIC, "t", {"a": "b"})
 
 
 KEYS_REGISTRY_UPKEEP = st.sampled_from(["a", "b", "own.x", "own.y"])
@@ -360,7 +364,7 @@ def test_wanted_tags_are_there_afterwards_and_nothing_else_is_touched(
     made = tuple(
         TagRule(names=tuple(ids & brokers.keys()), tags=dict(tags)) for ids, tags in rules if ids & brokers.keys()
     )
-    desired = DesiredTags(source="f", rules={Kind.BROKER: made})
+    desired = DesiredTags(source="f", rules={ObjectKind.BROKER: made})
     prefixes = ("own.",) if prune else ()
     wanted: dict[int, dict[str, str]] = {broker: {} for broker in brokers}
     is_sound = True
@@ -397,7 +401,7 @@ def test_wanted_tags_are_there_afterwards_and_nothing_else_is_touched(
 def test_a_cleanup_never_marks_or_deletes_what_exists(
     table: dict[str, dict[str, str]], existing: set[str], force: bool
 ) -> None:
-    plan = plan_cleanup(Kind.TOPIC, table, existing, 1e6, CleanupRules(force=force))
+    plan = plan_cleanup(ObjectKind.TOPIC, table, existing, 1e6, CleanupRules(force=force))
     assert not {*plan.marks, *plan.drops, *plan.waiting} & existing
     assert set(plan.unmarks) <= existing
     if not plan.refused:
@@ -434,7 +438,7 @@ def test_two_cleaners_in_any_order_lose_no_tag_of_what_exists_all_along(steps: l
         elif what == "create" and name not in rig.cluster.topics:
             rig.cluster.add_topic(name, {0: (1001,)})
         elif what == "tag":
-            rig.ports.tags.put(Kind.TOPIC, name, {"team": "b"})
+            rig.ports.tags.put(ObjectKind.TOPIC, name, {"team": "b"})
         assert rig.records("topic")["stays"] == {"team": "a"}
     for _ in range(3):
         rig.clock.advance(4000)
@@ -453,19 +457,19 @@ def test_a_migration_leaves_the_source_and_can_be_continued_anywhere(
 ) -> None:
     ours, theirs = TagStore(FakeControlStore(), "registry"), TagStore(FakeControlStore(), "x/registry")
     for name, tags in source.items():
-        ours.put(Kind.TOPIC, name, tags)
+        ours.put(ObjectKind.TOPIC, name, tags)
     for broker, tags in brokers.items():
-        ours.put(Kind.BROKER, str(broker), tags)
+        ours.put(ObjectKind.BROKER, str(broker), tags)
     for name, tags in target.items():
-        theirs.put(Kind.TOPIC, name, tags)
+        theirs.put(ObjectKind.TOPIC, name, tags)
     before, reporter = read_tables(ours), SilentReporter()
     for name, tags in list(source.items())[:done]:  # what an interrupted run had copied
-        theirs.put(Kind.TOPIC, name, tags)
+        theirs.put(ObjectKind.TOPIC, name, tags)
     result = migrate(ours, theirs, reporter, merge=True, dry_run=False)
     assert read_tables(ours) == before
     assert result.source == content_of(before)
     for name in {*source, *target}:
-        assert theirs.get(Kind.TOPIC, name) in ({**target.get(name, {}), **source.get(name, {})}, None)
+        assert theirs.get(ObjectKind.TOPIC, name) in ({**target.get(name, {}), **source.get(name, {})}, None)
     if all(source.get(name) == tags for name, tags in target.items() if tags):
         assert result.target == result.source
     again = migrate(ours, theirs, reporter, merge=True, dry_run=False)
@@ -478,11 +482,11 @@ def test_a_migration_leaves_the_source_and_can_be_continued_anywhere(
 
 def test_the_digest_tells_stores_apart() -> None:
     tables = [
-        {Kind.TOPIC: {"a": {"k": "v"}}, Kind.BROKER: {}},
-        {Kind.TOPIC: {}, Kind.BROKER: {"a": {"k": "v"}}},
-        {Kind.TOPIC: {"a": {"k": "w"}}, Kind.BROKER: {}},
-        {Kind.TOPIC: {"a": {"k": "v"}, "b": {"k": "v"}}, Kind.BROKER: {}},
+        {ObjectKind.TOPIC: {"a": {"k": "v"}}, ObjectKind.BROKER: {}},
+        {ObjectKind.TOPIC: {}, ObjectKind.BROKER: {"a": {"k": "v"}}},
+        {ObjectKind.TOPIC: {"a": {"k": "w"}}, ObjectKind.BROKER: {}},
+        {ObjectKind.TOPIC: {"a": {"k": "v"}, "b": {"k": "v"}}, ObjectKind.BROKER: {}},
     ]
     assert len({content_of(table).digest for table in tables}) == 4
-    empty = {Kind.TOPIC: {"a": {"k": "v"}, "z": {}}, Kind.BROKER: {}}
+    empty = {ObjectKind.TOPIC: {"a": {"k": "v"}, "z": {}}, ObjectKind.BROKER: {}}
     assert content_of(empty) == content_of(tables[0])

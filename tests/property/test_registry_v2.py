@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from kafkakit.adapters.host import SystemClock
 from kafkakit.core.errors import InputError
 from kafkakit.core.rpc import RpcAnswer, RpcCall
-from kafkakit.registry.act.cluster import ClusterReader
+from kafkakit.registry.act.cluster import InventoryReader
 from kafkakit.registry.act.tag_store import TagStore
 from kafkakit.registry.act.v2 import Endpoints
 from kafkakit.registry.decide.access import read_jwt_rules
-from kafkakit.registry.decide.inventory import BrokerFacts, Change, Inventory, TopicFacts
-from kafkakit.registry.decide.tags import ANOTHER_PROGRAM, Kind, encode_tags
+from kafkakit.registry.decide.inventory import Inventory, InventoryChange, RegisteredBroker, RegisteredTopic
+from kafkakit.registry.decide.tags import ANOTHER_PROGRAM, ObjectKind, encode_tags
 from kafkakit.registry.decide.v2_calls import (
     CALL_V2_BY_NAME,
     CALLS_V2,
@@ -31,7 +31,7 @@ from kafkakit.registry.decide.v2_calls import (
     TopicPage,
     WatchRequest,
 )
-from kafkakit.registry.decide.v2_views import EventLog, ReadsV2, Watched
+from kafkakit.registry.decide.v2_views import EventLog, ReadsV2, WatchedSelection
 from kafkakit.wiring import registry_codec
 from tests.fakes.control import FakeControlStore
 from tests.rigs.registry import served_on, serving, small_cluster
@@ -52,28 +52,28 @@ def step(inventory: Inventory, what: Step) -> None:
     broker = str(int(name[1:]) + 1)
     tags = {"k": value} if value else {}
     if action == "put topic":
-        inventory.note_topic(name, TopicFacts(name=name, replicas=((0, (1,)),) * (1 + len(value))), 0)
+        inventory.note_topic(name, RegisteredTopic(name=name, replicas=((0, (1,)),) * (1 + len(value))), 0)
     elif action == "drop topic":
         inventory.note_topic(name, None, 0)
     elif action == "tag topic":
-        inventory.note_tags(Kind.TOPIC, name, tags, 0)
+        inventory.note_tags(ObjectKind.TOPIC, name, tags, 0)
     elif action == "tag broker":
-        inventory.note_tags(Kind.BROKER, broker, tags, 0)
+        inventory.note_tags(ObjectKind.BROKER, broker, tags, 0)
     else:
-        change: dict[str, Any] = {"tags": {Kind.TOPIC: {name: tags}}}
+        change: dict[str, Any] = {"tags": {ObjectKind.TOPIC: {name: tags}}}
         if action == "brokers":
             ids = {int(broker), *([] if value else [20])}
-            change = {"brokers": tuple(BrokerFacts(id=number, rack=value) for number in sorted(ids))}
-        inventory.apply(Change(began_at=datetime.now(UTC), began_s=1.0, **change))
+            change = {"brokers": tuple(RegisteredBroker(id=number, rack=value) for number in sorted(ids))}
+        inventory.apply(InventoryChange(began_at=datetime.now(UTC), began_s=1.0, **change))
 
 
 def begun(most: int = 10_000) -> tuple[Inventory, ReadsV2]:
     inventory = Inventory()
     reads = ReadsV2(inventory, EventLog("r", most=most))
     inventory.followers.append(reads.events.add)
-    topics = tuple(TopicFacts(name=name, replicas=((0, (1,)),)) for name in NAMES[::2])
-    brokers = tuple(BrokerFacts(id=number) for number in (1, 2, 10, 20))
-    inventory.apply(Change(began_at=datetime.now(UTC), brokers=brokers, topics=topics))
+    topics = tuple(RegisteredTopic(name=name, replicas=((0, (1,)),)) for name in NAMES[::2])
+    brokers = tuple(RegisteredBroker(id=number) for number in (1, 2, 10, 20))
+    inventory.apply(InventoryChange(began_at=datetime.now(UTC), brokers=brokers, topics=topics))
     return inventory, reads
 
 
@@ -118,7 +118,7 @@ def test_a_list_and_the_events_after_it_give_the_present_state(
     for each in before:
         step(inventory, each)
     state, token, left = dict[str, Any](), "", list(steps)
-    watched = Watched(WatchRequest(kind="topic", query=query), inventory, reads.selection)
+    watched = WatchedSelection(WatchRequest(kind="topic", query=query), inventory, reads.selection)
     place: int | None = None
     while True:  # a list in pages, with changes between them, and the watch from its first page on
         page = reads.answer("ListTopics", ListRequest(query=query, page_size=2, page_token=token))
@@ -176,30 +176,30 @@ def test_entries_follow_one_another_whatever_ends_and_whatever_others_write(
     """Each entry begins with what the one before left, and the last one leaves what is there."""
     store = _Ending()
     tags = TagStore(store, "r")
-    TagStore(store, "r", by="first").put(Kind.TOPIC, "t", {"k": "first"})
+    TagStore(store, "r", by="first").put(ObjectKind.TOPIC, "t", {"k": "first"})
     made = ["first"]
     for number, (by, _, ends_at) in enumerate(writes):
-        present = tags.get(Kind.TOPIC, "t")
+        present = tags.get(ObjectKind.TOPIC, "t")
         if by == "foreign":
             found = store.get("r/topic/t")
             assert found is not None
             store.cas("r/topic/t", encode_tags({"k": f"f{number}"}), found.version)
             made.append(ANOTHER_PROGRAM)
-            tags.history.of(Kind.TOPIC, "t")
+            tags.history.of(ObjectKind.TOPIC, "t")
             continue
         store.left = ends_at
         with suppress(_EndedError):
-            tags.acting_for(by).put(Kind.TOPIC, "t", {"k": str(number)})
+            tags.acting_for(by).put(ObjectKind.TOPIC, "t", {"k": str(number)})
         store.left = 10_000
-        if tags.get(Kind.TOPIC, "t") != present:
+        if tags.get(ObjectKind.TOPIC, "t") != present:
             made.append(by)
-    entries = tags.history.of(Kind.TOPIC, "t").made
+    entries = tags.history.of(ObjectKind.TOPIC, "t").made
     value: str | None = None
     for entry in entries:
         (change,) = entry.changes
         assert change.old == value
         value = change.new
-    assert {"k": value} == tags.get(Kind.TOPIC, "t")
+    assert {"k": value} == tags.get(ObjectKind.TOPIC, "t")
     # Changes by others that follow one another unseen, or on one that ended before it was confirmed, are one.
     wanted = iter(made)
     assert all(any(by == each for each in wanted) for by in (entry.by for entry in entries))
@@ -284,7 +284,7 @@ def answering() -> Iterator[tuple[Endpoints, list[str], Callable[[Any], Any]]]:
     with tempfile.TemporaryDirectory() as folder:
         cluster, store = small_cluster(), FakeControlStore()
         served, inventory, lines = served_on(Path(folder), cluster, store)
-        inventory.apply(ClusterReader(cluster, TagStore(store, "registry"), SystemClock()).read())
+        inventory.apply(InventoryReader(cluster, TagStore(store, "registry"), SystemClock()).read())
         yield served, lines, loop.run_until_complete
         loop.run_until_complete(served.first.drain(1))
     loop.close()

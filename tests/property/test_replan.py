@@ -18,7 +18,7 @@ from kafkakit.topicmappr.decide.plain_requests import DrainRequest
 from kafkakit.topicmappr.decide.rebalance import decide_rebalance
 from kafkakit.topicmappr.decide.rebuild import decide_rebuild
 from kafkakit.topicmappr.decide.replan import MoveChange, Replan, decide_replan
-from kafkakit.topicmappr.decide.request_fields import Ceilings, Goal
+from kafkakit.topicmappr.decide.request_fields import Ceilings, LoadGoal
 from kafkakit.topicmappr.decide.requests import RebalanceRequest, RebuildRequest
 from tests.clusters.drift import UNIT, drifted, half_done, sized
 from tests.invariants.replan import verify_replan
@@ -57,9 +57,9 @@ def plans(draw: st.DrawFn, kinds: tuple[str, ...] = KINDS, *, limited: bool = Fa
             ).plan
         else:
             goals = {
-                "band": Goal(band=Fraction(draw(st.sampled_from([5, 30, 80])), 100)),
-                "range": Goal(free_range_bytes=draw(st.integers(0, 40)) * UNIT),
-                "tightest": Goal(max_moved_bytes=draw(st.integers(0, 60)) * UNIT),
+                "band": LoadGoal(band=Fraction(draw(st.sampled_from([5, 30, 80])), 100)),
+                "range": LoadGoal(free_range_bytes=draw(st.integers(0, 40)) * UNIT),
+                "tightest": LoadGoal(max_moved_bytes=draw(st.integers(0, 60)) * UNIT),
             }
             goal = replace(goals[kind], count_band=None if counts is None else Fraction(counts, 100))
             words |= {name: str(n) for name, n in most.items() if n is not None}

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from kafkakit.rules.catalogue import all_rules
 from kafkakit.rules.config_defs import MINORS, config_table
-from kafkakit.rules.effective import BrokerConfig, Configs, Declared, Source, TopicConfig
+from kafkakit.rules.effective import BrokerConfig, Configs, DeclaredValue, TopicConfig, ValueSource
 from kafkakit.rules.engine import check_estate
 from kafkakit.rules.rule import Limits
 from kafkakit.rules.subjects import Estate, LintBroker, LintCluster, LintTopic, PartitionFacts
@@ -28,8 +28,8 @@ PARTITIONS = (
 )
 
 
-def declared(values: dict[str, str], source: Source) -> Configs:
-    return {key: Declared(value, source) for key, value in values.items()}
+def declared(values: dict[str, str], source: ValueSource) -> Configs:
+    return {key: DeclaredValue(value, source) for key, value in values.items()}
 
 
 @pytest.mark.parametrize("strict", [True, False])
@@ -45,9 +45,9 @@ def test_every_rule_takes_every_value(strict: bool, seed: int, minor: str, targe
             current={},
             config=BrokerConfig(
                 table,
-                static=declared(config, Source.STATIC),
-                dynamic_default=declared(dynamic if is_default else {}, Source.DYNAMIC_DEFAULT),
-                dynamic=declared({} if is_default else dynamic, Source.DYNAMIC_BROKER),
+                static=declared(config, ValueSource.STATIC),
+                dynamic_default=declared(dynamic if is_default else {}, ValueSource.DYNAMIC_DEFAULT),
+                dynamic=declared({} if is_default else dynamic, ValueSource.DYNAMIC_BROKER),
             ),
         )
         for number, config in enumerate(static, 1)
@@ -59,7 +59,7 @@ def test_every_rule_takes_every_value(strict: bool, seed: int, minor: str, targe
             replication_factor=2,
             partition_facts=PARTITIONS,
             current={},
-            config=TopicConfig(declared(config, Source.TOPIC), brokers[0].config),
+            config=TopicConfig(declared(config, ValueSource.TOPIC), brokers[0].config),
         )
         for number, config in enumerate(random_topics(table, 40, random, tiered=0.3))
     )

@@ -26,9 +26,9 @@ from kafkakit.core.plan import SolverStatus
 from kafkakit.core.plan_rules import check_plan
 from kafkakit.core.selection import BrokerList
 from kafkakit.placement.problem import Minimize, OptimizeFor, PlaceBy
-from kafkakit.placement.rebuild_search import Found, search
-from kafkakit.placement.rebuild_task import Task
-from kafkakit.placement.watch import Watch
+from kafkakit.placement.rebuild_search import RebuildResult, search
+from kafkakit.placement.rebuild_task import RebuildTask
+from kafkakit.placement.watch import SearchWatch
 from kafkakit.report.report import text_of
 from kafkakit.topicmappr.decide import rebuild_bytes as storage_decide
 from kafkakit.topicmappr.decide.assembly import PlannedChange
@@ -48,11 +48,11 @@ from kafkakit.topicmappr.decide.plain_requests import (
 from kafkakit.topicmappr.decide.rebalance import decide_rebalance
 from kafkakit.topicmappr.decide.rebuild import Rebuild, decide_rebuild, decide_set_replication
 from kafkakit.topicmappr.decide.repair import decide_repair
-from kafkakit.topicmappr.decide.request_fields import Ceilings, Goal
+from kafkakit.topicmappr.decide.request_fields import Ceilings, LoadGoal
 from kafkakit.topicmappr.decide.requests import (
-    AuditRequest,
     FrontierBase,
     FrontierRequest,
+    MapAuditRequest,
     Metric,
     RebalanceRequest,
     RebuildRequest,
@@ -157,11 +157,11 @@ def placed_by(decided: Rebuild) -> list[frozenset[int]]:
     return [frozenset(row if short < p.wanted else ()) for row, p, short in rows]
 
 
-def roughly(snapshot: ClusterSnapshot, request: RebuildRequest) -> tuple[Rebuild, Found]:
+def roughly(snapshot: ClusterSnapshot, request: RebuildRequest) -> tuple[Rebuild, RebuildResult]:
     """Decide as for a large cluster; also what the search found."""
-    caught: list[Found] = []
+    caught: list[RebuildResult] = []
 
-    def catch(task: Task, watch: Watch) -> Found:
+    def catch(task: RebuildTask, watch: SearchWatch) -> RebuildResult:
         caught.append(search(task, watch))
         return caught[-1]
 
@@ -347,14 +347,14 @@ def test_points_for_reports_are_those_with_plans(snapshot: ClusterSnapshot) -> N
 @given(sized(max_partitions=4), st.integers(0, 20))
 def test_our_own_map_has_the_gap_of_its_certificate(snapshot: ClusterSnapshot, width: int) -> None:
     everyone = BrokerList(ids=tuple(b.id for b in snapshot.brokers))
-    goal = Goal(free_range_bytes=width * UNIT)
+    goal = LoadGoal(free_range_bytes=width * UNIT)
     request = RebalanceRequest(brokers=everyone, topics=(".*",), goal=goal, words={})
     try:
         plan = decide_rebalance(snapshot, request).plan
     except KafkakitError:
         return
     reading = read_map(encode_partition_map(plan.reassignment), "map")
-    wanted = AuditRequest(brokers=everyone, topics=(".*",), free_range_bytes=width * UNIT)
+    wanted = MapAuditRequest(brokers=everyone, topics=(".*",), free_range_bytes=width * UNIT)
     audit = audit_map(snapshot, reading, wanted)
     assert audit.by_bytes is not None
     assert audit.tally.bytes_moved == audit.by_bytes.spent == plan.certificate.objective
@@ -369,7 +369,7 @@ def test_the_map_of_today_is_clean(snapshot: ClusterSnapshot) -> None:
         partitions=tuple(PartitionAssignment(topic=t, partition=p.partition, replicas=p.replicas)
                          for t, p in snapshot.partitions())
     )  # fmt: skip
-    audit = audit_map(snapshot, read_map(encode_partition_map(same), "map"), AuditRequest())
+    audit = audit_map(snapshot, read_map(encode_partition_map(same), "map"), MapAuditRequest())
     assert {f.severity for f in audit.findings} <= {Severity.NOTE}
     assert audit.tally.changed == audit.tally.copies == audit.tally.reordered == 0
     assert audit.by_bytes is not None
@@ -400,7 +400,7 @@ JUNK = st.recursive(st.none() | st.integers() | st.text(max_size=3), lambda x: s
 @given(sized(max_partitions=4), st.lists(SANE | ROWS | JUNK, max_size=6), NUMBERS, st.integers(0, 2))
 def test_any_map_is_judged(snapshot: ClusterSnapshot, rows: list[Any], version: Any, racks: int) -> None:
     data = json.dumps({"version": version, "partitions": rows}).encode()
-    audit = audit_map(snapshot, read_map(data, "map"), AuditRequest(min_rack_ids=racks))
+    audit = audit_map(snapshot, read_map(data, "map"), MapAuditRequest(min_rack_ids=racks))
     text = text_of(audit_sections(audit, "map"))
     assert "\x1b" not in text
     json.dumps(audit_data(audit, "map"), default=str)
@@ -430,7 +430,7 @@ def test_a_map_that_is_not_refused_becomes_a_sound_plan_to_its_lists(
     rows = [{"topic": t, "partition": p, "replicas": new} for (t, p), new in wanted.items()]
     file = json.dumps({"version": 1, "partitions": rows}).encode()
     reading = read_map(file, "map")
-    audit = audit_map(snapshot, reading, AuditRequest(compared=False))
+    audit = audit_map(snapshot, reading, MapAuditRequest(compared=False))
     assert audit.by_bytes is audit.by_count is None
     broken = {f.rule for f in audit.findings}
     try:
@@ -533,10 +533,10 @@ def test_plans_lie_close_to_their_bounds(shape: str, seed: int) -> None:
     free = [b.storage_free_bytes or 0 for b in snapshot.brokers]
     width = max(free) - min(free)
     goals = {
-        "band 5%": Goal(band=Fraction(5, 100)),
-        "band 1%": Goal(band=Fraction(1, 100)),
-        "range / 4": Goal(free_range_bytes=width // 4),
-        "range / 20": Goal(free_range_bytes=width // 20),
+        "band 5%": LoadGoal(band=Fraction(5, 100)),
+        "band 1%": LoadGoal(band=Fraction(1, 100)),
+        "range / 4": LoadGoal(free_range_bytes=width // 4),
+        "range / 20": LoadGoal(free_range_bytes=width // 20),
     }
     for words, goal in goals.items():
         request = RebalanceRequest(

@@ -22,7 +22,7 @@ from kafkakit.streams.client.decide.client_documents import (
     ClientDocument,
     ClientEntry,
     ClientKind,
-    merged,
+    merge_entries,
     registrations_of,
 )
 from kafkakit.streams.client.decide.failures import Answers, Dependencies
@@ -34,7 +34,15 @@ from kafkakit.streams.client.decide.partition_work import (
     restore_commit,
 )
 from kafkakit.streams.client.decide.reading import Chunk
-from kafkakit.streams.client.decide.work_rules import Ending, Failure, Mode, MoveRule, RetryRule, WorkLimits, WorkRules
+from kafkakit.streams.client.decide.work_rules import (
+    Failure,
+    FailureEnding,
+    Mode,
+    MoveRule,
+    RetryRule,
+    WorkLimits,
+    WorkRules,
+)
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, MarkState, ReplayWindow, RouteMark, Writer
 from tests.rigs.stream_routes import HOLDER
 
@@ -47,10 +55,10 @@ FIELDS: RecordFields[int] = RecordFields(
 RETRY = RetryRule(first_ms=10, max_ms=100, max_tries=3)
 ENDINGS = {
     "ok": None,
-    "retry": Failure(ending=Ending.RETRY),
-    "reject": Failure(ending=Ending.REJECT),
-    "defer": Failure(ending=Ending.DEFER, dependency="db"),
-    "wait": Failure(ending=Ending.WAIT, after_ms=20),
+    "retry": Failure(ending=FailureEnding.RETRY),
+    "reject": Failure(ending=FailureEnding.REJECT),
+    "defer": Failure(ending=FailureEnding.DEFER, dependency="db"),
+    "wait": Failure(ending=FailureEnding.WAIT, after_ms=20),
 }
 
 
@@ -350,7 +358,7 @@ class Application:
                     if done:
                         self.left.discard((number, offset))
                     else:
-                        chunk.failed(index, Failure(ending=Ending.RETRY))
+                        chunk.failed(index, Failure(ending=FailureEnding.RETRY))
                 chunk.handled = index + 1
             work.finish(chunk, self.now_ms)
             self.note_rejections()
@@ -520,7 +528,7 @@ ENTRIES = st.lists(
 
 @given(ENTRIES)
 def test_no_client_is_behind_what_its_process_registered(entries: list[ClientEntry]) -> None:
-    found = {(each.kind, each.group): each for each in merged(entries)}
+    found = {(each.kind, each.group): each for each in merge_entries(entries)}
     assert set(found) == {(each.kind, each.group) for each in entries}
     for key, each in found.items():
         same = [one for one in entries if (one.kind, one.group) == key]
@@ -528,12 +536,12 @@ def test_no_client_is_behind_what_its_process_registered(entries: list[ClientEnt
         assert each.delivery_timeout_ms == max(one.delivery_timeout_ms for one in same)
         lanes = {lane for one in same for lane in one.lanes} if all(one.lanes for one in same) else set()
         assert each.lanes == tuple(sorted(lanes)), "one that reads all lanes makes it all"
-    assert merged(reversed(entries)) == merged(entries) == merged(merged(entries))
+    assert merge_entries(reversed(entries)) == merge_entries(entries) == merge_entries(merge_entries(entries))
 
 
 @given(ENTRIES, st.text(max_size=9))
 def test_a_document_is_read_as_it_was_written_with_an_id_for_each_entry(entries: list[ClientEntry], name: str) -> None:
-    document = ClientDocument(id=name, beat=3, holder=HOLDER, entries=merged(entries))
+    document = ClientDocument(id=name, beat=3, holder=HOLDER, entries=merge_entries(entries))
     assert CLIENT_DOCUMENT.decode(CLIENT_DOCUMENT.encode(document), "x") == document
     found = registrations_of(document)
     assert len({each.id for each in found}) == len(found) == len(document.entries)

@@ -22,7 +22,15 @@ from kafkakit.streams.client.decide.figures import PathwayTotals
 from kafkakit.streams.client.decide.outgoing import check_place, lane_target
 from kafkakit.streams.client.decide.partition_work import restore_commit
 from kafkakit.streams.client.decide.reading import reading_plan
-from kafkakit.streams.model.commit import CommitIdentity, CommitState, OffsetRanges, Problem, Reading, RouteMark, Writer
+from kafkakit.streams.model.commit import (
+    CommitIdentity,
+    CommitState,
+    OffsetRanges,
+    PayloadProblem,
+    Reading,
+    RouteMark,
+    Writer,
+)
 from kafkakit.streams.model.dialects.kafka_streams import LATEST_TIME, write_kafka_streams
 from kafkakit.streams.model.dialects.parallel_consumer import write_parallel_consumer
 from kafkakit.streams.model.dialects.registry import read_metadata
@@ -65,17 +73,17 @@ from kafkakit.streams.model.route import (
     route_path,
 )
 from kafkakit.streams.model.route_edits import (
-    begun,
-    ended,
+    begin_operation,
+    drop_opened,
+    end_operation,
     new_route,
-    opened,
-    paused,
-    retired,
-    routed,
-    sealed,
-    stranded,
-    unopened,
-    unsealed,
+    open_segments,
+    pause_lane,
+    retire_segments,
+    route_lanes,
+    seal_segments,
+    strand_segments,
+    unseal_segments,
     with_topic,
     without_lane,
 )
@@ -186,7 +194,7 @@ def test_every_edit_leaves_a_valid_route_that_keeps_what_it_does_not_name(edits:
             elif verb == "remove":
                 found = without_lane(found, lane)
             else:
-                found = paused(found, lane, is_paused=verb == "pause")
+                found = pause_lane(found, lane, is_paused=verb == "pause")
         except UsageError:
             assert before.lane(lane) is None or (verb, lane) == ("remove", LIVE)
             continue
@@ -215,7 +223,7 @@ def test_whatever_operations_do_each_lane_has_one_active_segment_and_nothing_uns
         lane = found.lane(name)
         assert lane is not None
         try:
-            found = begun(found, RouteOperation(id=f"f-{number}", kind="move", step="planned"))
+            found = begin_operation(found, RouteOperation(id=f"f-{number}", kind="move", step="planned"))
         except RefusedError:
             assert before.operation is not None
         left = [each for each in lane.segments if each.state not in (SegmentState.OPENED, SegmentState.ACTIVE)]
@@ -223,22 +231,22 @@ def test_whatever_operations_do_each_lane_has_one_active_segment_and_nothing_uns
         try:
             match verb:
                 case "open":
-                    found = opened(found, target)
+                    found = open_segments(found, target)
                 case "route":
-                    found = routed(found, (name,))
+                    found = route_lanes(found, (name,))
                 case "back":
-                    found = unopened(found, {name: lane.segments[-1]})
+                    found = drop_opened(found, {name: lane.segments[-1]})
                 case "strand":
-                    found = stranded(found, ids)
+                    found = strand_segments(found, ids)
                 case "seal":
                     seals = {each.id: (PartitionSeal(0, number, 0, 0), PartitionSeal(1, 9, 9, 9)) for each in left}
-                    found = sealed(found, seals, at_ms=1 + number)
+                    found = seal_segments(found, seals, at_ms=1 + number)
                 case "unseal":
-                    found = unsealed(found, ids)
+                    found = unseal_segments(found, ids)
                 case "retire":
-                    found = retired(found, ids)
+                    found = retire_segments(found, ids)
                 case _:
-                    found = ended(found, found.operation.id if found.operation else "none")
+                    found = end_operation(found, found.operation.id if found.operation else "none")
         except RefusedError:
             assert verb not in ("open", "end")
         assert problem_of(found) is None
@@ -420,7 +428,7 @@ def test_a_bomb_is_refused_whatever_it_holds(pattern: bytes, mebibytes: int, mag
     is_sound(reading, 100)
     assert not reading.state.done
     if reading.encoding.endswith("Compressed") and not reading.encoding.startswith("ByteArray"):
-        assert reading.problem in (Problem.TOO_LARGE, Problem.BAD_BODY)
+        assert reading.problem in (PayloadProblem.TOO_LARGE, PayloadProblem.BAD_BODY)
 
 
 @ROUNDS

@@ -13,7 +13,7 @@ from kafkakit.ports.data import ClusterClients
 from kafkakit.ports.stores import ControlStore
 from kafkakit.streams.assigner.act.leader import AssignerLoop, AssignerParts
 from kafkakit.streams.assigner.act.watching import AutomaticFailovers, EmergencyFailover
-from kafkakit.streams.assigner.standing import LEASE_PATH, AssignerOptions, AutomaticPolicy
+from kafkakit.streams.assigner.health import LEASE_PATH, AssignerOptions, AutomaticPolicy
 from kafkakit.streams.client.api import (
     GRANT_DOCUMENT,
     WORKER_DOCUMENT,

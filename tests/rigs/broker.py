@@ -8,7 +8,13 @@ from typing import Any
 
 from kafkakit.broker.act.move_off import MoveOff, Rejoin
 from kafkakit.broker.act.operation_files import Elections, Records, Unregister
-from kafkakit.broker.decide.operation import Kind, Operation, OperationGoal, OperationPlan, Pace
+from kafkakit.broker.decide.operation import (
+    BrokerOperation,
+    BrokerOperationKind,
+    ElectionPace,
+    OperationGoal,
+    OperationPlan,
+)
 from kafkakit.broker.decide.plans import MoveRequest, RejoinRequest
 from kafkakit.broker.report import BrokerOutcome
 from kafkakit.core.documents import decode_plan
@@ -17,7 +23,7 @@ from kafkakit.core.plan_rules import check_plan
 from kafkakit.execution.act.leases import ClusterAccess
 from kafkakit.execution.act.run_journal import RunJournal, read_run_state
 from kafkakit.execution.act.throttles import Leftovers
-from kafkakit.execution.decide.runs import Commands, Direction, Outcome, Request
+from kafkakit.execution.decide.runs import Commands, Direction, Request, RunOutcome
 from kafkakit.execution.decide.schedule.work import RateRequest, RunRules
 from kafkakit.reassign.act.run import Run
 from tests.fakes.admin import FakeClock, FakeCluster
@@ -75,7 +81,7 @@ class MortalFile(MemoryFile):
         self._crash.tick()
 
 
-class Bench:
+class Harness:
     """One operator's host; `rate` is the throttle of its runs."""
 
     def __init__(self, cluster: FakeCluster, folder: Path, *, rate: int | None = 20 * MB) -> None:
@@ -98,11 +104,13 @@ class Bench:
 
     # -- kafkakit.broker.decide.plans.PlanRunner
 
-    def preview(self, plan: Plan, record: Operation | None) -> Outcome:
+    def preview(self, plan: Plan, record: BrokerOperation | None) -> RunOutcome:
         del record
         return self._run(plan, Direction.APPLY, dry_run=True)
 
-    def run(self, operation: Operation, leg: OperationPlan, direction: Direction, *, dry_run: bool = False) -> Outcome:
+    def run(
+        self, operation: BrokerOperation, leg: OperationPlan, direction: Direction, *, dry_run: bool = False
+    ) -> RunOutcome:
         del operation
         path = self.records.plan_path(leg)
         plan = decode_plan(path.read_bytes(), str(path))
@@ -119,7 +127,7 @@ class Bench:
         state = read_run_state(self.journals[leg.identity])
         return not state.unsettled and (state.direction, state.verdict) == (direction.value, "complete")
 
-    def _run(self, plan: Plan, direction: Direction, *, dry_run: bool) -> Outcome:
+    def _run(self, plan: Plan, direction: Direction, *, dry_run: bool) -> RunOutcome:
         check_plan(plan, "plan")
         identity = identity_of(plan)
         file = self.journals.setdefault(identity, MortalFile(self.crash))
@@ -147,10 +155,10 @@ class Bench:
     def claim(self) -> Iterator[ClusterAccess]:
         yield ClusterAccess(cluster_id="c", admin=self.admin, clock=self.clock, token=1)
 
-    def elections(self, pace: Pace | None = None) -> Elections:
-        return Elections(self.claim, self.reporter, pace or Pace(), 90.0)
+    def elections(self, pace: ElectionPace | None = None) -> Elections:
+        return Elections(self.claim, self.reporter, pace or ElectionPace(), 90.0)
 
-    def move(self, kind: Kind, *brokers: int, **options: Any) -> BrokerOutcome:
+    def move(self, kind: BrokerOperationKind, *brokers: int, **options: Any) -> BrokerOutcome:
         names = ("onto", "receiving", "exclude_receivers", "placement", "min_rack_ids", "replan", "ignore_warns")
         goal = {f: options.pop(f) for f in names if f in options}
         request = MoveRequest(
@@ -170,9 +178,9 @@ class Bench:
         return moving.run()
 
     def drain(self, *brokers: int, **options: Any) -> BrokerOutcome:
-        return self.move(Kind.DRAIN, *brokers, **options)
+        return self.move(BrokerOperationKind.DRAIN, *brokers, **options)
 
-    def rejoin(self, *brokers: int, record: Operation | None = None, **options: Any) -> BrokerOutcome:
+    def rejoin(self, *brokers: int, record: BrokerOperation | None = None, **options: Any) -> BrokerOutcome:
         pace = options.pop("pace", None)
         request = RejoinRequest(
             brokers=brokers, again="kafkakit broker rejoin", confirm=self.confirm, **{"wait_s": 600.0, **options}

@@ -42,7 +42,7 @@ from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigChange, ConfigOp,
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.machine import Machine
 from kafkakit.sandbox import lifecycle
-from kafkakit.sandbox.decide.spec import Mode, SandboxSpec, SandboxState, Secure, build_spec
+from kafkakit.sandbox.decide.spec import ClientSecurity, MetadataMode, SandboxSpec, SandboxState, build_spec
 from kafkakit.sandbox.folders import Store
 from tests.rigs.run_folder import RunFolder, locked
 from tests.rigs.sandbox_cluster import Home, SandboxCluster, SettledAdmin
@@ -70,8 +70,8 @@ class Shape:
     racks: int
     most: int
     log_dirs: int = 2
-    mode: Mode = Mode.KRAFT
-    secure: Secure = Secure.NONE
+    mode: MetadataMode = MetadataMode.KRAFT
+    secure: ClientSecurity = ClientSecurity.NONE
 
     def spec(self, name: str) -> SandboxSpec:
         return build_spec(
@@ -85,8 +85,8 @@ SINGLE = Shape(name="single", brokers=1, racks=1, log_dirs=1, most=4)
 TRIO = Shape(name="trio", brokers=3, racks=3, most=3)
 FOUR = Shape(name="four", brokers=4, racks=2, most=2)
 SIX = Shape(name="six", brokers=6, racks=3, most=1)
-ZOOKEEPER = Shape(name="keeper", brokers=4, racks=2, mode=Mode.ZOOKEEPER, most=1)
-SECURED = Shape(name="secured", brokers=3, racks=3, secure=Secure.SCRAM_TLS, most=1)
+ZOOKEEPER = Shape(name="keeper", brokers=4, racks=2, mode=MetadataMode.ZOOKEEPER, most=1)
+SECURED = Shape(name="secured", brokers=3, racks=3, secure=ClientSecurity.SCRAM_TLS, most=1)
 
 
 @dataclass(kw_only=True)
@@ -193,7 +193,7 @@ class Pool:
             make(cluster, Traits(**json.loads(self._first(lease.name).read_text("utf-8"))))
         except Exception as error:
             self.folder.say(f"cluster {lease.name} could not be cleaned and was taken down: {error!r:.2000}")
-            lifecycle.down(self.machine, cluster.store)
+            lifecycle.stop_sandbox(self.machine, cluster.store)
             lease.cluster = None
         self._dirty(lease.name).unlink(missing_ok=True)
 
@@ -271,15 +271,15 @@ def _await_all_alive(cluster: SandboxCluster, admin: SettledAdmin) -> None:
 
 def put_to_sleep(cluster: SandboxCluster) -> None:
     """Stop its processes until somebody wakes it, the brokers before the controller."""
-    if cluster.state.spec.mode is not Mode.ZOOKEEPER:
-        for record in reversed(lifecycle.loaded(cluster.store).nodes):
+    if cluster.state.spec.mode is not MetadataMode.ZOOKEEPER:
+        for record in reversed(lifecycle.load_state(cluster.store).nodes):
             if record.process is not None and cluster.machine.processes.is_alive(record.process):
                 os.kill(record.process.pid, signal.SIGSTOP)
 
 
 def wake(cluster: SandboxCluster, _: Traits) -> None:
     """Let its processes go on, and wait until a new topic is in sync on all brokers and gone again; else raise."""
-    for record in lifecycle.loaded(cluster.store).nodes:
+    for record in lifecycle.load_state(cluster.store).nodes:
         if record.process is None or not cluster.machine.processes.is_alive(record.process):
             raise AssertionError(f"node {record.node.id} is dead")
         os.kill(record.process.pid, signal.SIGCONT)
@@ -297,7 +297,7 @@ def wake(cluster: SandboxCluster, _: Traits) -> None:
 def clean(cluster: SandboxCluster, first: Traits) -> None:
     """Make a cluster as it was when it started; raises where it does not become so."""
     deadline = time.monotonic() + CLEAN_S
-    state = lifecycle.loaded(cluster.store)
+    state = lifecycle.load_state(cluster.store)
     for record in state.nodes:
         if record.process is not None and cluster.machine.processes.is_alive(record.process):
             os.kill(record.process.pid, signal.SIGCONT)
@@ -319,7 +319,7 @@ def clean(cluster: SandboxCluster, first: Traits) -> None:
 def _made_clean(cluster: SandboxCluster, admin: SettledAdmin, first: Traits) -> str:
     """Take away what is left; what was found, or "" where nothing was."""
     found: list[str] = []
-    has_zookeeper = cluster.state.spec.mode is Mode.ZOOKEEPER
+    has_zookeeper = cluster.state.spec.mode is MetadataMode.ZOOKEEPER
     if moves := admin.reassignments():
         found.append(f"moves {moves}")
         admin.cancel([TopicPartition(one.topic, one.partition) for one in moves])

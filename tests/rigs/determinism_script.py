@@ -10,7 +10,7 @@ from kafkakit.topicmappr.decide.leaders import decide_leaders
 from kafkakit.topicmappr.decide.plain_requests import LeadersRequest
 from kafkakit.topicmappr.decide.rebalance import decide_rebalance
 from kafkakit.topicmappr.decide.rebuild import decide_rebuild
-from kafkakit.topicmappr.decide.request_fields import Goal
+from kafkakit.topicmappr.decide.request_fields import LoadGoal
 from kafkakit.topicmappr.decide.requests import RebalanceRequest, RebuildRequest
 from tests.clusters.shapes import SHAPES, cluster
 
@@ -22,11 +22,11 @@ def main() -> None:
     out = sys.stdout.buffer
     small = cluster(["a", "b", "c", "a"], [(1, 2), (2, 3), (1, 3), (1, 2), (3, 1), (2, 1)], [70, 50, 30, 20, 90, 10])
     balances = [
-        (SHAPES["few_large"](1), Goal(band=Fraction(5, 100)), 0),
-        (SHAPES["four_copies"](1), Goal(free_range_bytes=500 << 30), 2),
-        (SHAPES["half_rackless"](1), Goal(max_moved_bytes=1000 << 30), 0),
-        (small, Goal(band=Fraction(30, 100)), 0),
-        (small, Goal(max_moves=2), 0),
+        (SHAPES["few_large"](1), LoadGoal(band=Fraction(5, 100)), 0),
+        (SHAPES["four_copies"](1), LoadGoal(free_range_bytes=500 << 30), 2),
+        (SHAPES["half_rackless"](1), LoadGoal(max_moved_bytes=1000 << 30), 0),
+        (small, LoadGoal(band=Fraction(30, 100)), 0),
+        (small, LoadGoal(max_moves=2), 0),
     ]
     for snapshot, goal, racks in balances:
         request = RebalanceRequest(

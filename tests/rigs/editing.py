@@ -9,14 +9,14 @@ from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.acting import ProgressBar
 from kafkakit.streams.commits.act.editing import EditJournal, Editor, Edits, edits_folder
-from kafkakit.streams.commits.act.reading import Observer, PartitionScope
+from kafkakit.streams.commits.act.reading import GroupObserver, PartitionScope
 from kafkakit.streams.commits.decide.editing.decision import decide_edit, times_wanted
 from kafkakit.streams.commits.decide.editing.edit import (
     EditAllowances,
+    EditOpening,
     EditOutcome,
     EditPlan,
     EditRequest,
-    Opening,
     Verb,
     times_of,
 )
@@ -97,8 +97,8 @@ class Rig:
         return found
 
     @property
-    def observer(self) -> Observer:
-        return Observer(self.groups, self.log, cluster_id=CLUSTER, limit_chars=self.limit)
+    def observer(self) -> GroupObserver:
+        return GroupObserver(self.groups, self.log, cluster_id=CLUSTER, limit_chars=self.limit)
 
     def plan(self, verb: Verb, *numbers: int, uncommitted: bool = False, **options: object) -> EditPlan:
         request = EditRequest(verb=verb, allows=EditAllowances(**options))  # type: ignore[arg-type]
@@ -111,8 +111,8 @@ class Rig:
     def editor(self) -> Editor:
         return Editor(self.groups, self.log, self.reporter, lambda name: f"finish or undo {name}")
 
-    def opening(self, plan: EditPlan) -> Opening:
-        return Opening(cluster_id=CLUSTER, group=GROUP, verb=plan.verb, who="me@here", undoes=plan.undoes)
+    def opening(self, plan: EditPlan) -> EditOpening:
+        return EditOpening(cluster_id=CLUSTER, group=GROUP, verb=plan.verb, who="me@here", undoes=plan.undoes)
 
     def apply(self, plan: EditPlan, journal: EditJournal | None = None) -> EditOutcome:
         held = journal or self.edits.begin(plan.verb, GROUP)

@@ -14,7 +14,7 @@ from kafkakit.streams.client.api import ClientKind, ClientRegistration
 from kafkakit.streams.failover.act.letters import OldRecords, read_references
 from kafkakit.streams.failover.act.observing import ClientWatch, OperationObserver
 from kafkakit.streams.failover.act.operations import Planner
-from kafkakit.streams.failover.act.run import Effects, OperationJournals, OperationRun, RunParts
+from kafkakit.streams.failover.act.run import Effects, FailoverParts, OperationJournals, OperationRun
 from kafkakit.streams.failover.decide.history import RunEnd
 from kafkakit.streams.failover.decide.operation import FailoverRequest, Step
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, RouteMark, topic_id_bytes
@@ -288,11 +288,11 @@ class FailoverScene:
         self.looks.append(profile)
         return AwayCluster(profile) if self.clusters[profile].is_away else self.clusters[profile]
 
-    def parts(self) -> RunParts:
+    def parts(self) -> FailoverParts:
         """A process with empty memory, on a host whose clock is wrong by `skew_s`."""
         clock = SkewedClock(self.clock, self.skew_s)
         clients = ClientWatch(lambda: [client.registration() for client in self.clients], clock)
-        return RunParts(
+        return FailoverParts(
             routes=RouteStore(self.store),
             journals=OperationJournals(self.store, clock, STREAM),
             observer=OperationObserver(self.open_cluster, clients, clock, self.references),
@@ -315,7 +315,7 @@ class FailoverScene:
         if self.is_lease_lost:
             raise LeaseLostError("the lease was taken over")
 
-    def planner(self, parts: RunParts | None = None) -> Planner:
+    def planner(self, parts: FailoverParts | None = None) -> Planner:
         return Planner(parts or self.parts(), self.open_cluster, lambda: f"{next(self._ids):08x}")
 
     def request(self, **more: Any) -> FailoverRequest:

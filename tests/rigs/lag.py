@@ -6,7 +6,7 @@ from typing import Any
 
 from kafkakit.core.model import OFFSETS_TOPIC, TopicPartition
 from kafkakit.streams.lag.act.monitor import ClusterMonitor, MonitorPace
-from kafkakit.streams.lag.decide.measure.ends import TopicFacts
+from kafkakit.streams.lag.decide.measure.ends import TopicLogSettings
 from kafkakit.streams.lag.decide.measure.table import LagStatus
 from kafkakit.streams.lag.decide.measure.time_lag import TimeLag
 from kafkakit.streams.lag.decide.saved_state import decode_state, encode_state
@@ -39,7 +39,7 @@ class Row:
 class Rig:
     """One topic `orders` (2 partitions) and a commit log of three partitions; group names choose the partition."""
 
-    def __init__(self, facts: Mapping[str, TopicFacts] | None = None) -> None:
+    def __init__(self, facts: Mapping[str, TopicLogSettings] | None = None) -> None:
         self.clock = SteppingClock()
         self.reader = FakeLogReader("c1")
         self.reader.add_topic(OFFSETS_TOPIC, PARTITIONS)
@@ -52,7 +52,7 @@ class Rig:
             self.reader, self.clock, "prod", "c1", facts_of=self.facts_of, pace=MonitorPace(ends_s=1.0, records_s=0.5)
         )
 
-    def facts_of(self, topics: Sequence[str]) -> Mapping[str, TopicFacts]:
+    def facts_of(self, topics: Sequence[str]) -> Mapping[str, TopicLogSettings]:
         return {name: self.facts[name] for name in topics if name in self.facts}
 
     @property

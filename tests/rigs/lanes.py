@@ -11,7 +11,13 @@ from kafkakit.ports.data import Headers
 from kafkakit.streams.lanes.act.dead_letters import StreamClusters
 from kafkakit.streams.lanes.act.reject_ledger import RejectLedger
 from kafkakit.streams.model.commit import topic_id_text
-from kafkakit.streams.model.provenance import REJECTS_TOPIC, RecordFailure, RecordOrigin, Reject, provenance_headers
+from kafkakit.streams.model.provenance import (
+    REJECTS_TOPIC,
+    LedgerReject,
+    RecordFailure,
+    RecordOrigin,
+    provenance_headers,
+)
 from kafkakit.streams.model.route import Lane, LaneRule, Route, Segment, SegmentState, encode_route, route_path
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.fakes.control import FakeControlStore
@@ -100,7 +106,7 @@ class LaneWorld:
         """Put references to records of the live lane into the ledger."""
         self.ledger.add(
             [
-                Reject(
+                LedgerReject(
                     topic_id=self.log.places([f"{STREAM}.live.1"])[f"{STREAM}.live.1"].topic_id,
                     place=self.origin(offset, partition, at_ms=self.now_ms if at_ms is None else at_ms),
                     failure=failure(group),

@@ -10,7 +10,7 @@ from kafkakit.lint.decide.decision import LintRequest, lint
 from kafkakit.lint.decide.files import read_text
 from kafkakit.lint.decide.pieces import AssemblyOptions, assemble
 from kafkakit.rules.catalogue import all_rules
-from kafkakit.rules.engine import Outcome
+from kafkakit.rules.engine import CheckOutcome
 from kafkakit.rules.rule import Limits, LintRule
 from kafkakit.rules.subjects import Estate
 
@@ -33,7 +33,7 @@ def outcome_of(
     rules: Sequence[LintRule] | None = None,
     limits: Limits | None = None,
     options: AssemblyOptions | None = None,
-) -> Outcome:
+) -> CheckOutcome:
     """What all rules, or the given ones, find in some files, each given by its name."""
     readings = [read_text(path, text, is_named=True) for path, text in texts.items() if path != BASELINE_FILE]
     baseline = decode_baseline(texts[BASELINE_FILE].encode(), BASELINE_FILE) if BASELINE_FILE in texts else None
@@ -47,10 +47,10 @@ def outcome_of(
         baseline_path=BASELINE_FILE,
     )
     result = lint(readings, [], request).result
-    return Outcome(checked=result.checked, skipped=result.skipped)
+    return CheckOutcome(checked=result.checked, skipped=result.skipped)
 
 
-def codes_of(outcome: Outcome) -> set[str]:
+def codes_of(outcome: CheckOutcome) -> set[str]:
     """The codes of the rules that found something."""
     return {checked.rule.code for checked in outcome.checked}
 

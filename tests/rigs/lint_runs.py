@@ -5,7 +5,7 @@ from datetime import date
 from typing import Any
 
 from kafkakit.core.findings import Severity
-from kafkakit.lint.decide.decision import Linted, LintRequest, lint
+from kafkakit.lint.decide.decision import LintRequest, LintRun, lint
 from kafkakit.lint.decide.files import FileReading, read_text
 from kafkakit.lint.decide.pieces import AssemblyOptions
 from kafkakit.rules.rule import (
@@ -99,9 +99,9 @@ def request(**changed: Any) -> LintRequest:
     return LintRequest(**(given | changed))
 
 
-def linted(text: str | Mapping[str, str], **changed: Any) -> Linted:
+def linted(text: str | Mapping[str, str], **changed: Any) -> LintRun:
     return lint(read({"a.yaml": text} if isinstance(text, str) else text), (), request(**changed))
 
 
-def codes(run: Linted) -> list[str]:
+def codes(run: LintRun) -> list[str]:
     return [checked.rule.code for checked in run.result.checked]

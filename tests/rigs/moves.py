@@ -18,7 +18,7 @@ from kafkakit.streams.moves.act import (
     record_of,
     series_lease,
 )
-from kafkakit.streams.moves.decide import LoadUnit, MeasureRule, Pace, Series, SeriesEnd, SeriesRecord
+from kafkakit.streams.moves.decide import LoadUnit, MeasureRule, MovePace, Series, SeriesEnd, SeriesRecord
 from tests.rigs.failover import FailoverScene
 
 PARTITIONS = 2
@@ -126,7 +126,7 @@ class MovesScene(FailoverScene):
         assert found is not None
         return record_of(found)
 
-    def carry_out(self, series: Series, journal: Journal | None, pace: Pace, wait_s: float = 30.0) -> SeriesEnd:
+    def carry_out(self, series: Series, journal: Journal | None, pace: MovePace, wait_s: float = 30.0) -> SeriesEnd:
         """What the commands do with a plan."""
         lease = self.lease(series_lease(series.key))
         lease.acquire()
@@ -136,11 +136,11 @@ class MovesScene(FailoverScene):
         finally:
             lease.release()
 
-    def evacuate(self, *targets: str, pace: Pace | None = None, replan: bool = False, **more: Any) -> SeriesEnd:
+    def evacuate(self, *targets: str, pace: MovePace | None = None, replan: bool = False, **more: Any) -> SeriesEnd:
         """What `streams evacuate p` does, in a process of its own."""
         planner = self.planner(**more)
         intent = self.intent(planner, *(targets or ("q",)))
         journal, series = planner.series_for(self.newest(), intent, is_replanned=replan)
         if journal is not None:
             planner.amend(journal, intent)
-        return self.carry_out(series, journal, pace or Pace(at_once=2))
+        return self.carry_out(series, journal, pace or MovePace(at_once=2))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kafkakit.autothrottle.decide.scenario import Floats, Scenario, remaining
+from kafkakit.autothrottle.decide.scenario import Floats, Scenario, remaining_rates
 
 MB = 1e6
 P99_OBJECTIVE_MS = 250.0
@@ -100,7 +100,7 @@ def _pairs(dice: np.random.Generator, kind: str, brokers: int) -> list[tuple[int
 
 def _scale(scenario: Scenario, wanted: int) -> float:
     """The factor for sizes with which `least_seconds` is about `wanted`."""
-    free = remaining(scenario, 0.1)[:, :, :wanted].sum(axis=2)
+    free = remaining_rates(scenario, 0.1)[:, :, :wanted].sum(axis=2)
     brokers = scenario.line.shape[1]
     ratios = []
     for side, ends in enumerate((scenario.source, scenario.target)):

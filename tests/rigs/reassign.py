@@ -10,8 +10,8 @@ from kafkakit.execution.act.journal_files import LineFile
 from kafkakit.execution.act.leases import GuardedAdmin, HeldClock, Lease
 from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.act.throttles import Leftovers
-from kafkakit.execution.decide.runs import Commands, Outcome, Request
-from kafkakit.execution.decide.schedule.work import Limits, RateRequest, RunRules
+from kafkakit.execution.decide.runs import Commands, Request, RunOutcome
+from kafkakit.execution.decide.schedule.work import RateRequest, RunRules, ScheduleLimits
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.reassign.act.run import Run
@@ -77,7 +77,7 @@ class Recorder:
         self.notes.append(note)
 
 
-class Bench:
+class Harness:
     """Runs on one fake cluster, as one operator on one host would start them one after another."""
 
     def __init__(self, cluster: FakeCluster, plan: Plan) -> None:
@@ -100,7 +100,7 @@ class Bench:
             options["rates"] = RateRequest(given=True, rate=rate)
         if "batch_size" in options:
             size = options.pop("batch_size")
-            options["limits"] = Limits(cluster=size, into_each=size, out_each=size)
+            options["limits"] = ScheduleLimits(cluster=size, into_each=size, out_each=size)
         rules = {each.name: options.pop(each.name) for each in fields(RunRules) if each.name in options}
         requests = options.pop("orders", None)
         lease: Lease | None = options.pop("lease", None)
@@ -119,10 +119,10 @@ class Bench:
         journal = self.journal()
         return Run(self.plan, admin, clock, journal, self.reporter, request, leftovers, requests)
 
-    def apply(self, **options: Any) -> Outcome:
+    def apply(self, **options: Any) -> RunOutcome:
         return self.run(**options).apply()
 
-    def rollback(self, **options: Any) -> Outcome:
+    def rollback(self, **options: Any) -> RunOutcome:
         return self.run(**options).rollback()
 
     def lists(self) -> dict[tuple[str, int], tuple[int, ...]]:

@@ -15,31 +15,31 @@ from kafkakit.config.security import Security
 from kafkakit.execution.act.journal_files import AuditLog, DiskFile
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.stores import ControlStore
-from kafkakit.registry.act.cluster import ClusterReader, Writes
+from kafkakit.registry.act.cluster import InventoryReader, Writes
 from kafkakit.registry.act.service import RegistryServer, RegistryService, ServicePorts, SignedTokens
 from kafkakit.registry.act.tag_store import TagStore
 from kafkakit.registry.act.v2 import Endpoints, PartsV2, serve_both
-from kafkakit.registry.decide.access import Access, Admission, Rates
-from kafkakit.registry.decide.inventory import Change, Inventory
-from kafkakit.registry.decide.requests import RPC_BY_NAME, SERVICE, OffsetsReply, Role
+from kafkakit.registry.decide.access import Access, Admission, CallRates
+from kafkakit.registry.decide.inventory import Inventory, InventoryChange
+from kafkakit.registry.decide.requests import RPC_BY_NAME, SERVICE, CallRole, OffsetsReply
 from kafkakit.registry.decide.v2_calls import TranslatedOffsets
 from kafkakit.registry.page import registry_page
 from kafkakit.wiring import open_grpc_listener, open_http_listener, registry_codec, threads_of_requests
 from tests.fakes.admin import FakeCluster
 from tests.fakes.control import FakeControlStore
 
-EVERYTHING = Access(by_digest={}, anonymous=frozenset(Role))
-RATES = Rates(reads_per_s=1e6, writes_per_s=1e6, timeout_s=60)
+EVERYTHING = Access(by_digest={}, anonymous=frozenset(CallRole))
+RATES = CallRates(reads_per_s=1e6, writes_per_s=1e6, timeout_s=60)
 
 
 class DirectReader:
     """Reads where a test says so, and hands each change to the server before it returns."""
 
-    def __init__(self, reader: ClusterReader) -> None:
+    def __init__(self, reader: InventoryReader) -> None:
         self.reader = reader
-        self.receive: Callable[[Change], None] = lambda change: None
+        self.receive: Callable[[InventoryChange], None] = lambda change: None
 
-    def start(self, receive: Callable[[Change], None], ended: Callable[[], None]) -> None:
+    def start(self, receive: Callable[[InventoryChange], None], ended: Callable[[], None]) -> None:
         self.receive = receive
         receive(self.reader.read())
 
@@ -99,7 +99,7 @@ def served_on(
     store: ControlStore,
     *,
     access: Access = EVERYTHING,
-    rates: Rates = RATES,
+    rates: CallRates = RATES,
     translate: Callable[..., OffsetsReply] = lambda request, deadline_s: OffsetsReply(),
     translate_v2: Callable[..., TranslatedOffsets] = lambda request, deadline_s: TranslatedOffsets(offsets=()),
     max_age_s: float = 300,
@@ -159,7 +159,7 @@ def serving(
     """Serve until the block ends; `given` as for `running_service`."""
     cluster, store = cluster or small_cluster(), store or FakeControlStore()
     server, inventory, lines = running_service(folder, cluster, store, **given)
-    reader = DirectReader(ClusterReader(cluster, TagStore(store, "registry"), SystemClock()))
+    reader = DirectReader(InventoryReader(cluster, TagStore(store, "registry"), SystemClock()))
     try:
         server.start(reader)
         addresses = dict(line.split(" up: ") for line in lines if " up: " in line)

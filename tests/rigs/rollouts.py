@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
 
-from kafkakit.core.cluster_facts import ConfigChange, ItemError, ResourceKind, Sample
+from kafkakit.core.cluster_facts import ConfigChange, ItemError, MetricSample, ResourceKind
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.model import TagSet
 from kafkakit.execution.act.journal_files import DiskFile
@@ -42,11 +42,11 @@ class FakeMetrics:
         self.values, self.away_from = dict(values), datetime(3000, 1, 1)  # noqa: DTZ001
         self._signals = {text: signal for signal, text in texts.items()}
 
-    def query(self, expression: str, at: datetime) -> tuple[Sample, ...]:
+    def query(self, expression: str, at: datetime) -> tuple[MetricSample, ...]:
         if at.replace(tzinfo=None) >= self.away_from:
             raise TryLaterError("fake metrics do not answer")
         signal = self._signals[expression]
-        return (Sample({}, self.values[signal], at),) if signal in self.values else ()
+        return (MetricSample({}, self.values[signal], at),) if signal in self.values else ()
 
 
 @dataclass
@@ -86,7 +86,7 @@ class DyingCluster(FakeCluster):
 
 
 @dataclass
-class Bench:
+class Harness:
     """Three brokers and three topics; `restarts` are the brokers that were restarted."""
 
     folder: Path

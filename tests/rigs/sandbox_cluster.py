@@ -215,7 +215,7 @@ class SandboxCluster:
     @contextmanager
     def hung(self, *brokers: int) -> Iterator[None]:
         """Brokers, or all, stand still: connections stay up, and nothing answers."""
-        records = [run.loaded(self.store).broker(broker) for broker in brokers or self.broker_ids]
+        records = [run.load_state(self.store).broker(broker) for broker in brokers or self.broker_ids]
         pids = [record.process.pid for record in records if record is not None and record.process is not None]
         assert len(pids) == len(brokers or self.broker_ids)
         try:
@@ -228,11 +228,11 @@ class SandboxCluster:
 
     def revive(self) -> None:
         """Start every broker that is dead, for a `finally` after a test that kills some."""
-        for record in run.loaded(self.store).nodes[1:]:
+        for record in run.load_state(self.store).nodes[1:]:
             if record.process is None or not self.machine.processes.is_alive(record.process):
                 self.restart(record.node.id)
-        self.state = run.loaded(self.store)
+        self.state = run.load_state(self.store)
 
     def down(self) -> None:
         """Take it down before the session ends."""
-        run.down(self.machine, self.store)
+        run.stop_sandbox(self.machine, self.store)

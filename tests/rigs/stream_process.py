@@ -23,7 +23,7 @@ from typing import Any
 from kafkakit.adapters.host import SystemClock
 from kafkakit.adapters.kafka.group_consumer import KafkaGroupConsumer
 from kafkakit.config.read.environment import read_environment
-from kafkakit.config.read.settings import Given, Settings, load_settings
+from kafkakit.config.read.settings import GivenSettings, Settings, load_settings
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.streams import MemberRule
 from kafkakit.streams.client import control_store as route_follower
@@ -81,7 +81,7 @@ def open_client(given: dict[str, Any]) -> StreamClient:
     """As `connect`, with sessions as short as brokers allow, and a clock that may jump."""
     route_follower.WAIT_S, dead_letter_lane.WRITE_S = 0.5, 3.0
     clock: Clock = JumpingClock(given["seed"]) if given["jumps"] else SystemClock()
-    base = Given(profile=given["profile"], profile_origin="argument")
+    base = GivenSettings(profile=given["profile"], profile_origin="argument")
 
     def settings(name: str) -> Settings:
         return load_settings(base.for_profile(name), read_environment(), warn=print, input_allowed=False)

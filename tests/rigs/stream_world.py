@@ -193,13 +193,13 @@ class World:
     def controller_gone(self, name: str) -> Iterator[None]:
         """SIGKILL a cluster's only controller, and start it again at the end."""
         cluster = self.clusters[name]
-        record = lifecycle.loaded(cluster.store).nodes[0]
+        record = lifecycle.load_state(cluster.store).nodes[0]
         assert record.process is not None
         cluster.machine.processes.kill([record.process])
         try:
             yield
         finally:
-            state = lifecycle.loaded(cluster.store)
+            state = lifecycle.load_state(cluster.store)
             cluster.state = lifecycle.start_node(cluster.machine, cluster.store, state, record.node)
 
     @contextmanager

@@ -4,11 +4,11 @@ from collections.abc import Collection, Mapping, Sequence
 
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
 from kafkakit.core.model import TopicPartition
-from kafkakit.execution.act.retrier import ClusterReader, Retrier
+from kafkakit.execution.act.retrier import Retrier, RetryingReader
 from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.act.throttles import Throttles
-from kafkakit.execution.decide.journal import What
-from kafkakit.execution.decide.plan_state import Goal, Live
+from kafkakit.execution.decide.journal import JournalSubject
+from kafkakit.execution.decide.plan_state import LiveState, MoveGoal
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.rigs.reassign import MemoryFile, Recorder
 
@@ -28,12 +28,12 @@ class Rig:
         self.file.die_at = None
         self.cluster.before_call.clear()
         self.journal = RunJournal(self.file, self.clock, cluster_id="fake-cluster", fingerprint="f")
-        self.journal.check(What.START, {"direction": "apply", "plan_path": "p.json", "rate": None})
+        self.journal.check(JournalSubject.START, {"direction": "apply", "plan_path": "p.json", "rate": None})
         retrier = Retrier(self.clock, self.reporter, 10.0)
-        self.reader = ClusterReader(self.cluster, self.clock, retrier)
+        self.reader = RetryingReader(self.cluster, self.clock, retrier)
         self.throttles = Throttles(self.cluster, self.clock, self.journal, self.reporter, retrier)
 
-    def live(self) -> Live:
+    def live(self) -> LiveState:
         return self.reader.live(self.cluster.topics)
 
     def configs(self) -> dict[str, dict[str, str]]:
@@ -48,8 +48,8 @@ def make_cluster() -> FakeCluster:
     return cluster
 
 
-def goal(topic: str, partition: int, target: Sequence[int], holders: Sequence[int] = (1, 2)) -> Goal:
-    return Goal(key=TopicPartition(topic, partition), target=tuple(target), holders=tuple(holders))
+def goal(topic: str, partition: int, target: Sequence[int], holders: Sequence[int] = (1, 2)) -> MoveGoal:
+    return MoveGoal(key=TopicPartition(topic, partition), target=tuple(target), holders=tuple(holders))
 
 
 def set_by_others(cluster: FakeCluster, name: str, key: str, value: str | None) -> None:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from kafkakit.rules.config_defs import NEWEST, config_table, minor_or_none
-from kafkakit.rules.effective import BrokerConfig, Declared, InputMissing, Source, TopicConfig
+from kafkakit.rules.effective import BrokerConfig, DeclaredValue, InputMissing, TopicConfig, ValueSource
 from kafkakit.rules.families.drift import (
     LEAST_PEERS,
     SHARE_OF_PEERS,
@@ -24,8 +24,8 @@ LISTS = {"cleanup.policy", "log.cleanup.policy", "sasl.enabled.mechanisms"}
 NODES_OWN = {"node.id", "advertised.listeners", "leader.replication.throttled.replicas"}
 HOURS = {"log.retention.hours": ("log.retention.ms", 3_600_000), "log.retention.ms": ("log.retention.ms", 1)}
 LAYERS = {
-    "default": Source.DEFAULT, "static": Source.STATIC, "dynamic-broker": Source.DYNAMIC_BROKER,
-    "dynamic-default": Source.DYNAMIC_DEFAULT,
+    "default": ValueSource.DEFAULT, "static": ValueSource.STATIC, "dynamic-broker": ValueSource.DYNAMIC_BROKER,
+    "dynamic-default": ValueSource.DYNAMIC_DEFAULT,
 }  # fmt: skip
 Row = Mapping[str, Any]
 Found = tuple[str, str, str]
@@ -62,7 +62,7 @@ class Fleet:
         return config_table(minor_or_none(self.of("clusters", cluster)[0]["kafka_version"]) or NEWEST)
 
     def brokers(self, cluster: str) -> list[LintBroker]:
-        found: dict[int, dict[str, Declared]] = {}
+        found: dict[int, dict[str, DeclaredValue]] = {}
         ranks: dict[tuple[int, str], tuple[bool, int]] = {}
         for row in self.of("broker_configs", cluster):
             own = found.setdefault(row["broker"], {})
@@ -75,7 +75,7 @@ class Fleet:
             rank = (row["source"] == "default", factor)
             if rank < ranks.get((row["broker"], name), (True, 10**9)):
                 ranks[row["broker"], name] = rank
-                own[name] = Declared(text, LAYERS[row["source"]])
+                own[name] = DeclaredValue(text, LAYERS[row["source"]])
         table = self.table(cluster)
         return [LintBroker(id=b, config=BrokerConfig(table, static=own)) for b, own in sorted(found.items())]
 
@@ -86,7 +86,7 @@ class Fleet:
         if not given:
             return self.table(cluster) and BrokerConfig(self.table(cluster)).value(key).text, True
         text = Counter(v.text for v in given).most_common(1)[0][0]
-        return text, all(v.source is Source.DEFAULT for v in given if v.text == text)
+        return text, all(v.source is ValueSource.DEFAULT for v in given if v.text == text)
 
 
 def uniform(fleet: Fleet) -> Iterable[Found]:
@@ -153,7 +153,7 @@ def declared(fleet: Fleet) -> Iterable[Found]:
             }
             wanted = {k: v for k, v in wanted.items() if k not in skip}
             now = {k: v for k, v in now.items() if k not in skip}
-            both = {k: Declared(wanted.get(k, now.get(k, "")), Source.TOPIC) for k in sorted({*wanted, *now})}
+            both = {k: DeclaredValue(wanted.get(k, now.get(k, "")), ValueSource.TOPIC) for k in sorted({*wanted, *now})}
             shape = {r["key"]: int(r["value"]) for r in own if r["key"] in ("partitions", "replication")}
             facts = None
             if topic in live:

@@ -7,7 +7,7 @@ from typing import Any
 
 from kafkakit.rules.audits.capacity import GREATEST_SEGMENT_BYTES, OPTIONS, UNKNOWN_OPEN_FILES
 from kafkakit.rules.config_defs import config_table
-from kafkakit.rules.effective import BrokerConfig, Declared, Source, TopicConfig
+from kafkakit.rules.effective import BrokerConfig, DeclaredValue, TopicConfig, ValueSource
 from kafkakit.rules.retention import DEFAULT_MAX_MAP_COUNT, SegmentSettings, descriptors, maps, settings_of
 from kafkakit.rules.subjects import LintTopic
 
@@ -18,12 +18,12 @@ def settings_by_topic(cluster: Rows, version: str) -> dict[str, TopicConfig]:
     """The configuration of each topic over the static settings of the first broker."""
     known = cluster.get("broker_configs", ())
     first = min((row["broker"] for row in known), default=None)
-    static = {row["key"]: Declared(row["value"], Source.STATIC) for row in known if row["broker"] == first}
+    static = {row["key"]: DeclaredValue(row["value"], ValueSource.STATIC) for row in known if row["broker"] == first}
     broker = BrokerConfig(config_table(version), static=static, is_known=first is not None)
     found: dict[str, TopicConfig] = {}
     for row in cluster["topics"]:
         own = [r for r in cluster.get("topic_configs", ()) if r["topic"] == row["topic"]]
-        found[row["topic"]] = TopicConfig({r["key"]: Declared(r["value"], Source.TOPIC) for r in own}, broker)
+        found[row["topic"]] = TopicConfig({r["key"]: DeclaredValue(r["value"], ValueSource.TOPIC) for r in own}, broker)
     return found
 
 

@@ -4,13 +4,17 @@ import random
 from typing import Any
 
 from kafkakit.rules.config_defs import MINORS, NEWEST, config_table, minor_or_none
-from kafkakit.rules.effective import UNLIMITED, BrokerConfig, Declared, Source, TopicConfig, to_int
+from kafkakit.rules.effective import UNLIMITED, BrokerConfig, DeclaredValue, TopicConfig, ValueSource, to_int
 from kafkakit.rules.retention import settings_of
 from kafkakit.rules.subjects import LintTopic
 from tests.spark.conftest import StoreBuilder, spec_for
 
 LAYERS = {"dynamic-broker": "dynamic", "dynamic-default": "dynamic_default", "static": "static"}
-WORDS = {"dynamic-broker": Source.DYNAMIC_BROKER, "dynamic-default": Source.DYNAMIC_DEFAULT, "static": Source.STATIC}
+WORDS = {
+    "dynamic-broker": ValueSource.DYNAMIC_BROKER,
+    "dynamic-default": ValueSource.DYNAMIC_DEFAULT,
+    "static": ValueSource.STATIC,
+}
 VALUES = (
     "1", " 86400000 ", "+5", "-1", "168", "0", "x", "", "1.5", "99999999999999999999", "9223372036854775807", "-7",
     None, "1" + "0" * 24, "1" + "0" * 25, "delete", "compact, delete", " compact", "delete,", "LogAppendTime", "true",
@@ -54,7 +58,7 @@ def test_settings_are_those_of_the_rules(spark: Any, store: StoreBuilder) -> Non
             store.add("broker_configs", rows, cluster=cluster)
         given: Any = {
             LAYERS[layer]: {
-                key: Declared(value, WORDS[layer])
+                key: DeclaredValue(value, WORDS[layer])
                 for key, value in layers[reference, layer].items()
                 if value is not None
             }
@@ -65,7 +69,9 @@ def test_settings_are_those_of_the_rules(spark: Any, store: StoreBuilder) -> Non
         for name in NAMES:
             own = drawn(rng, topic_keys, 0.25)
             topic_rows += [{"topic": name, "key": key, "value": value} for key, value in own.items()]
-            overrides = {key: Declared(value, Source.TOPIC) for key, value in own.items() if value is not None}
+            overrides = {
+                key: DeclaredValue(value, ValueSource.TOPIC) for key, value in own.items() if value is not None
+            }
             expected[cluster, name] = LintTopic(name=name, config=TopicConfig(overrides, broker))
         store.add("topics", [{"topic": name} for name in NAMES], cluster=cluster)
         store.add("topic_configs", topic_rows, cluster=cluster)
@@ -97,5 +103,5 @@ def test_settings_are_those_of_the_rules(spark: Any, store: StoreBuilder) -> Non
         )  # fmt: skip
         values = {key: topic.config.value(key) for key in effective.KEYS.values()}
         assert {key: value["source"] for key, value in row["settings"].items()} == {
-            key: value.source.value for key, value in values.items() if value.source is not Source.DEFAULT
+            key: value.source.value for key, value in values.items() if value.source is not ValueSource.DEFAULT
         }

@@ -423,18 +423,18 @@ def alter_configs(session: KafkaSession, changes: Sequence[ConfigChange]) -> dic
     for wanted in write.config_rounds([c for c in changes if c not in reported]):
         overgrown = _overgrown(session, wanted)
         reported |= overgrown
-        reported |= _sent(session, [c for c in wanted if c not in overgrown], validate_only=False)
+        reported |= _send_changes(session, [c for c in wanted if c not in overgrown], validate_only=False)
     return {change: reported[change] for change in changes}
 
 
 def check_configs(session: KafkaSession, changes: Sequence[ConfigChange]) -> dict[ConfigChange, ItemResult]:
     """One answer for each change, by the broker that would make it; nothing is changed."""
     reported: dict[ConfigChange, ItemResult] = {c: error for c in changes if (error := write.too_long(c))}
-    reported |= _sent(session, [c for c in changes if c not in reported], validate_only=True)
+    reported |= _send_changes(session, [c for c in changes if c not in reported], validate_only=True)
     return {change: reported[change] for change in changes}
 
 
-def _sent(
+def _send_changes(
     session: KafkaSession, changes: Sequence[ConfigChange], *, validate_only: bool
 ) -> dict[ConfigChange, ItemResult]:
     reported: dict[ConfigChange, ItemResult] = {}

@@ -5,7 +5,14 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from kafkakit.adapters.kafka.session import CLUSTER_DENIED, TOPIC_DENIED, UNKNOWN_TOPIC, error_from, error_of, refused
+from kafkakit.adapters.kafka.session import (
+    CLUSTER_DENIED,
+    TOPIC_DENIED,
+    UNKNOWN_TOPIC,
+    error_from,
+    error_of,
+    refused_error,
+)
 from kafkakit.core.cluster_facts import (
     CLUSTER_DEFAULT,
     BrokerLogDirs,
@@ -101,7 +108,7 @@ def states_of(topics: Iterable[Any]) -> dict[TopicPartition, PartitionState]:
     found: dict[TopicPartition, PartitionState] = {}
     for topic in topics:
         if topic.error_code == TOPIC_DENIED:
-            raise refused(f"describe topic {topic.name}", "DESCRIBE on the topic")
+            raise refused_error(f"describe topic {topic.name}", "DESCRIBE on the topic")
         if topic.error_code == UNKNOWN_TOPIC:
             continue
         topic_id = topic_id_of(topic)
@@ -145,7 +152,7 @@ def log_dirs_of(broker: int, answer: Any) -> BrokerLogDirs:
         return BrokerLogDirs(broker=broker, error=reported)
     code = getattr(answer, "error_code", 0) or 0
     if code == CLUSTER_DENIED or (code == 0 and not answer.results):
-        raise refused("describe log dirs", "DESCRIBE on the cluster")
+        raise refused_error("describe log dirs", "DESCRIBE on the cluster")
     if code:
         return BrokerLogDirs(broker=broker, error=str(error_of(code)))
     dirs = []
@@ -156,8 +163,8 @@ def log_dirs_of(broker: int, answer: Any) -> BrokerLogDirs:
         dirs.append(
             LogDir(
                 path=result.log_dir,
-                total_bytes=_known(getattr(result, "total_bytes", None)),
-                usable_bytes=_known(getattr(result, "usable_bytes", None)),
+                total_bytes=_known_size(getattr(result, "total_bytes", None)),
+                usable_bytes=_known_size(getattr(result, "usable_bytes", None)),
                 cordoned=bool(getattr(result, "is_cordoned", False)),
                 error=str(problem) if problem else None,
             )
@@ -186,7 +193,7 @@ def reassignments_of(response: Any) -> tuple[Reassignment, ...]:
     """ListPartitionReassignments, sorted."""
     if response.error_code:
         if response.error_code == CLUSTER_DENIED:
-            raise refused("list reassignments", "DESCRIBE on the cluster")
+            raise refused_error("list reassignments", "DESCRIBE on the cluster")
         raise OperationFailedError(f"list reassignments: {error_of(response.error_code, response.error_message)}")
     found = [
         Reassignment(
@@ -241,7 +248,7 @@ def configs_of(kind: ResourceKind, results: Iterable[Any]) -> dict[str, dict[str
     for result in results:
         if result.error_code in (TOPIC_DENIED, CLUSTER_DENIED):
             on = f"topic {result.resource_name}" if kind is ResourceKind.TOPIC else "the cluster"
-            raise refused(f"read the configuration of {kind} {result.resource_name}", f"DESCRIBE_CONFIGS on {on}")
+            raise refused_error(f"read the configuration of {kind} {result.resource_name}", f"DESCRIBE_CONFIGS on {on}")
         if result.error_code == UNKNOWN_TOPIC:
             continue
         if result.error_code:
@@ -261,7 +268,7 @@ def layers_of(results: Iterable[Any], *, defaults: bool = False) -> dict[str, La
     for result in results:
         if result.error_code == CLUSTER_DENIED:
             name = f"broker {result.resource_name}"
-            raise refused(f"read the configuration of {name}", "DESCRIBE_CONFIGS on the cluster")
+            raise refused_error(f"read the configuration of {name}", "DESCRIBE_CONFIGS on the cluster")
         if result.error_code == 0:
             shown = [c for c in result.configs if c.config_source in layers]
             found |= {
@@ -277,7 +284,7 @@ def layers_of(results: Iterable[Any], *, defaults: bool = False) -> dict[str, La
     return dict(sorted(found.items()))
 
 
-def _known(size: int | None) -> int | None:
+def _known_size(size: int | None) -> int | None:
     return None if size is None or size < 0 else size
 
 

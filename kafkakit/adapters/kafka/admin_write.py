@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from kafkakit.adapters.kafka.session import CLUSTER_DENIED, error_from, error_of, refused
+from kafkakit.adapters.kafka.session import CLUSTER_DENIED, error_from, error_of, refused_error
 from kafkakit.core.cluster_facts import (
     CLUSTER_DEFAULT,
     AclBinding,
@@ -293,7 +293,7 @@ def acls_of(response: Any) -> tuple[AclBinding, ...] | None:
     if response.error_code == SECURITY_DISABLED:
         return None
     if response.error_code == CLUSTER_DENIED:
-        raise refused("describe ACLs", "DESCRIBE on the cluster")
+        raise refused_error("describe ACLs", "DESCRIBE on the cluster")
     if response.error_code:
         raise OperationFailedError(f"describe ACLs: {error_of(response.error_code, response.error_message)}")
     found = [
@@ -551,7 +551,7 @@ def transactions_of(broker: int, answer: Any) -> Iterator[OpenTransaction]:
     _refuse_unanswered(broker, answer)
     for each in answer.transaction_states:
         if each.error_code == TRANSACTIONAL_ID_DENIED:
-            raise refused(f"describe transaction {each.transactional_id}", "DESCRIBE on the transactional id")
+            raise refused_error(f"describe transaction {each.transactional_id}", "DESCRIBE on the transactional id")
         if each.error_code == TRANSACTIONAL_ID_UNKNOWN:
             continue
         if (error := error_of(each.error_code)) is not None:

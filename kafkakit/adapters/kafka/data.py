@@ -16,7 +16,7 @@ from kafkakit.config.security import Security, to_confluent
 from kafkakit.core.errors import ConnectRefusedError, OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record, headers_of
-from kafkakit.ports.data import Consumer, Headers, Producer
+from kafkakit.ports.data import Consumer, DurableProducer, Headers
 
 _QUEUE_BYTES_KB = 64 * 1024
 _DELIVERY_LIMIT_MS = 120_000
@@ -35,7 +35,7 @@ class KafkaData:
         from confluent_kafka import Producer as Client
 
         # Not a consumer: looking for its group's coordinator makes the cluster create __consumer_offsets.
-        return tuple(sorted(_metadata(made(Client, self._settings), timeout_s, self._explain).brokers))
+        return tuple(sorted(_metadata(make_client(Client, self._settings), timeout_s, self._explain).brokers))
 
     def offsets(self, partitions: Collection[TopicPartition], timeout_s: float) -> Mapping[TopicPartition, range]:
         """One request a partition, after one for metadata."""
@@ -51,11 +51,11 @@ class KafkaData:
                 try:
                     low, high = client.get_watermark_offsets(Place(*wanted), timeout=timeout_s)
                 except KafkaException as error:
-                    raise unanswered(f"cannot read the offsets of {wanted}", error, self._explain) from None
+                    raise unanswered_error(f"cannot read the offsets of {wanted}", error, self._explain) from None
                 found[wanted] = range(low, high)
             return found
 
-    def producer(self, on_acknowledged: Callable[[Record], None] | None = None) -> Producer:
+    def producer(self, on_acknowledged: Callable[[Record], None] | None = None) -> DurableProducer:
         """An idempotent producer with batches of up to 1 MB and a queue of 64 MB."""
         return _ConfluentProducer(self._settings, on_acknowledged)
 
@@ -68,7 +68,7 @@ class KafkaData:
     def _reader(self) -> contextlib.closing[Any]:
         from confluent_kafka import Consumer as Client
 
-        return contextlib.closing(made(Client, _reader_settings(self._settings)))
+        return contextlib.closing(make_client(Client, _reader_settings(self._settings)))
 
 
 class _ConfluentProducer:
@@ -80,7 +80,7 @@ class _ConfluentProducer:
         self._last_error: str | None = None
         self._fatal = FatalError()
         self._notify = on_acknowledged
-        self._client = made(
+        self._client = make_client(
             Client,
             {
                 **settings,
@@ -170,7 +170,7 @@ class _ConfluentConsumer:
         more = {"enable.partition.eof": True, "auto.offset.reset": "earliest", "error_cb": self._access.note}
         self._ended: set[TopicPartition] = set()
         self._explain = explain_failure
-        self._client: Any = made(Client, _reader_settings(settings) | more)
+        self._client: Any = make_client(Client, _reader_settings(settings) | more)
         self._client.assign([Place(*tp, offsets.get(tp, OFFSET_BEGINNING)) for tp in sorted(partitions)])
 
     def poll(self, timeout_s: float, limit: int = 500) -> Sequence[Record]:
@@ -248,10 +248,10 @@ def _metadata(client: Any, timeout_s: float, explain_failure: Explain) -> Any:
     try:
         return client.list_topics(timeout=timeout_s)
     except KafkaException as error:
-        raise unanswered("cannot reach the cluster", error, explain_failure) from None
+        raise unanswered_error("cannot reach the cluster", error, explain_failure) from None
 
 
-def unanswered(what: str, error: Exception, explain_failure: Explain) -> TryLaterError:
+def unanswered_error(what: str, error: Exception, explain_failure: Explain) -> TryLaterError:
     """The error of a request without an answer; librdkafka says "timed out" of most causes, so they are looked for."""
     is_open = isinstance(error, TimeoutError) or code_of(error) in UNREACHED
     refusal = explain_failure() if is_open else None
@@ -334,11 +334,11 @@ def own_settings(given: Mapping[str, str | int | float | bool]) -> dict[str, Any
             why = "functions and plugins are not taken"
         if why is not None:
             raise UsageError(f"librdkafka setting {name} cannot be given: {why}", hint="leave it out")
-    made(Client, {"log_level": 0, "logger": quiet_logger(), **given})  # connects to nothing
+    make_client(Client, {"log_level": 0, "logger": quiet_logger(), **given})  # connects to nothing
     return dict(given)
 
 
-def made(client: Callable[[dict[str, Any]], Any], settings: dict[str, Any]) -> Any:
+def make_client(client: Callable[[dict[str, Any]], Any], settings: dict[str, Any]) -> Any:
     """Make a client; librdkafka refuses certificates and keys here that it cannot use."""
     from confluent_kafka import KafkaException
 

@@ -18,9 +18,9 @@ from kafkakit.adapters.kafka.data import (
     Explain,
     client_settings,
     code_of,
-    made,
+    make_client,
     reason,
-    unanswered,
+    unanswered_error,
 )
 from kafkakit.adapters.kafka.listener_probe import explain
 from kafkakit.adapters.kafka.stream_producer import producer_settings
@@ -124,7 +124,7 @@ class KafkaGroupConsumer:
     def _opened(self) -> Any:
         from confluent_kafka import Consumer
 
-        return made(Consumer, self._settings)
+        return make_client(Consumer, self._settings)
 
     def subscribe(self, topics: Collection[str], listener: AssignmentListener) -> None:
         self._listener, self._topics = listener, tuple(sorted(topics))
@@ -143,7 +143,7 @@ class KafkaGroupConsumer:
             first = self._client.poll(timeout_s)
             messages = [] if first is None else [first, *self._client.consume(limit - 1, 0)]
         except KafkaException as error:
-            raise unanswered("cannot read as a member of the group", error, self._explain) from None
+            raise unanswered_error("cannot read as a member of the group", error, self._explain) from None
         if self._broken is not None:
             raise TryLaterError(self._broken)
         self._access.require()
@@ -165,7 +165,7 @@ class KafkaGroupConsumer:
         client, listener = self._client, self._listener
         self._settings |= _session(LONG_SESSION_MS)
         self._client = self._opened()
-        _bounded(partial(_close, client, leaves=False), _CLOSE_S)
+        _call_within(partial(_close, client, leaves=False), _CLOSE_S)
         if listener is not None:
             self.subscribe(self._topics, listener)
 
@@ -205,7 +205,7 @@ class KafkaGroupConsumer:
         if self._is_revoking:
             work()
         else:
-            _bounded(work, timeout_s)
+            _call_within(work, timeout_s)
         return dict(answers) or dict.fromkeys(commits, TIMED_OUT)
 
     def commit_later(self, commits: Mapping[TopicPartition, CommittedOffset]) -> None:
@@ -242,7 +242,7 @@ class KafkaGroupConsumer:
             self._listener = None
         leaves = bool(self._topics) and "group.instance.id" not in self._settings
         try:
-            _bounded(partial(_close, self._client, leaves=leaves), timeout_s)
+            _call_within(partial(_close, self._client, leaves=leaves), timeout_s)
         except Exception as error:  # the caller is at its end: what follows it must still be closed
             _LOG.error("closing a member of a group failed: %r", error)
 
@@ -352,7 +352,7 @@ def _close(client: Any, *, leaves: bool) -> None:
         client.close()
 
 
-def _bounded(call: Callable[[], object], timeout_s: float) -> None:
+def _call_within(call: Callable[[], object], timeout_s: float) -> None:
     """Wait so long for a call, and raise what it raises; what takes longer goes on, and what it raises is logged."""
     ended: Future[object] = Future()
 
@@ -510,7 +510,7 @@ class KafkaTransactionalConsumer(KafkaGroupConsumer):
         needed = {"transactional.id": transactional_id, "transaction.timeout.ms": round(TRANSACTION_S * 1000)}
         needed["delivery.timeout.ms"] = needed["transaction.timeout.ms"]
         base = {**client_settings(bootstrap_servers, security), **(own or {})}
-        self._producer: Any = made(Producer, {**base, **settings, **needed})
+        self._producer: Any = make_client(Producer, {**base, **settings, **needed})
         try:
             self._producer.init_transactions(_COMMITTED_S)
         except KafkaException as error:
@@ -520,7 +520,7 @@ class KafkaTransactionalConsumer(KafkaGroupConsumer):
                     f"cannot begin transactions as {transactional_id}: {reason(error)}",
                     hint="the user needs the right WRITE on this transactional id",
                 ) from None
-            raise unanswered("cannot begin transactions", error, failed) from None
+            raise unanswered_error("cannot begin transactions", error, failed) from None
         super().__init__(
             bootstrap_servers, security, group, session_timeout_ms=session_ms, instance=rule.instance, own=own
         )
@@ -646,7 +646,7 @@ class KafkaAssignedConsumer(KafkaGroupConsumer):
         try:
             places = self._client.committed([Place(*key) for key in sorted(partitions)], timeout=timeout_s)
         except KafkaException as error:
-            raise unanswered("cannot read what the group committed", error, self._explain) from None
+            raise unanswered_error("cannot read what the group committed", error, self._explain) from None
         found: dict[TopicPartition, CommittedOffset | None] = {}
         for place in places:
             if place.error is not None:
@@ -663,5 +663,5 @@ class KafkaAssignedConsumer(KafkaGroupConsumer):
         try:
             low, _ = self._client.get_watermark_offsets(Place(*partition), timeout=timeout_s)
         except KafkaException as error:
-            raise unanswered(f"cannot read where {partition} begins", error, self._explain) from None
+            raise unanswered_error(f"cannot read where {partition} begins", error, self._explain) from None
         return int(low)

@@ -13,7 +13,7 @@ from typing import Any
 from kafkakit.adapters.kafka import groups_read as read
 from kafkakit.adapters.kafka import groups_read as requests
 from kafkakit.adapters.kafka.groups_read import commits_of, fetch_many_request
-from kafkakit.adapters.kafka.session import UNKNOWN_TOPIC, KafkaSession, error_from, error_of, refused
+from kafkakit.adapters.kafka.session import UNKNOWN_TOPIC, KafkaSession, error_from, error_of, refused_error
 from kafkakit.config.security import Security
 from kafkakit.core.cluster_facts import (
     AnsweredGroups,
@@ -79,11 +79,11 @@ class KafkaGroups:
         """See `ports.GroupAdmin`; two requests to each coordinator. Of share and streams groups no members."""
         wanted = sorted(set(groups))
         if not wanted or not self._session.ready():
-            return {name: _dead(name) for name in wanted}
+            return {name: _dead_group(name) for name in wanted}
         found: dict[str, Described] = {}
         for _ in repeat_every(time, PAUSE_S, self._session.request_timeout_s):
-            found |= self._described([name for name in wanted if _again(found.get(name))])
-            left = [name for name in wanted if _again(found[name])]
+            found |= self._described([name for name in wanted if _is_asked_again(found.get(name))])
+            left = [name for name in wanted if _is_asked_again(found[name])]
             if not left:
                 break
             self._session.forget(left)
@@ -99,7 +99,7 @@ class KafkaGroups:
         )
         if not isinstance(answer, ItemError):
             if answer.error_code == GROUP_DENIED:
-                raise refused(f"read the commits of group {group}", "DESCRIBE on the group")
+                raise refused_error(f"read the commits of group {group}", "DESCRIBE on the group")
             error = error_of(answer.error_code)
             if error is not None:
                 raise OperationFailedError(f"read the commits of group {group}: {error}")
@@ -107,7 +107,7 @@ class KafkaGroups:
         if answer.retriable:
             raise TryLaterError(f"read the commits of group {group}: {answer}")
         if answer.name == "GroupAuthorizationFailedError":
-            raise refused(f"read the commits of group {group}", "DESCRIBE on the group")
+            raise refused_error(f"read the commits of group {group}", "DESCRIBE on the group")
         raise OperationFailedError(f"read the commits of group {group}: {answer}")
 
     def committed_by(
@@ -215,7 +215,7 @@ class KafkaGroups:
         classic = [name for name in rest if name not in known or known[name].type is GroupType.CLASSIC]
         found |= self._classic({name: places[name] for name in classic})
         for name, reported in self._describe_newer(newer).items() if newer else ():
-            found[name] = _joined(reported, known[name])
+            found[name] = _with_listed_state(reported, known[name])
         for name in rest:
             if name not in found:
                 one = known[name]
@@ -241,7 +241,7 @@ class KafkaGroups:
         return found
 
 
-def _joined(reported: Described, listing: GroupListing) -> Described:
+def _with_listed_state(reported: Described, listing: GroupListing) -> Described:
     """What the newer client reports, with the state from the listing where that client does not know it."""
     if isinstance(reported, ItemError):
         return reported
@@ -250,11 +250,11 @@ def _joined(reported: Described, listing: GroupListing) -> Described:
     return replace(reported, state=listing.state) if reported.state is GroupState.UNKNOWN else reported
 
 
-def _dead(name: str) -> GroupDescription:
+def _dead_group(name: str) -> GroupDescription:
     return GroupDescription(group=name, type=GroupType.UNKNOWN, state=GroupState.DEAD)
 
 
-def _again(reported: Described | None) -> bool:
+def _is_asked_again(reported: Described | None) -> bool:
     return reported is None or (isinstance(reported, ItemError) and reported.retriable)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
 
-from kafkakit.config.security import Listener, Mechanism, Security, misfits, parse_addresses
+from kafkakit.config.security import Mechanism, ProbedListener, Security, misfits, parse_addresses
 from kafkakit.core.errors import ConnectRefusedError, UsageError
 
 _SASL_HANDSHAKE = 17
@@ -33,15 +33,15 @@ UNREACHED = frozenset({-169, -181, -185, -187, -192, -195, 58})
 """Errors of confluent-kafka that may have their cause in the settings."""
 
 
-def probe_listener(host: str, port: int, timeout_s: float, ca_file: str | None, check_hostname: bool) -> Listener:
+def probe_listener(host: str, port: int, timeout_s: float, ca_file: str | None, check_hostname: bool) -> ProbedListener:
     """Connect up to four times, each within `timeout_s`; never raises for what the network does."""
     try:
         with socket.create_connection((host, port), timeout_s) as plain:
             mechanisms = _ask(plain)
     except (OSError, UnicodeError) as error:
-        return Listener(host=host, port=port, refused=_reason(error))
+        return ProbedListener(host=host, port=port, refused=_reason(error))
     if mechanisms is not None:
-        return Listener(host=host, port=port, speaks_kafka=True, mechanisms=mechanisms)
+        return ProbedListener(host=host, port=port, speaks_kafka=True, mechanisms=mechanisms)
     return _probe_tls(host, port, timeout_s, ca_file, check_hostname)
 
 
@@ -72,7 +72,7 @@ def explain(bootstrap_servers: str, security: Security) -> ConnectRefusedError |
     return refusal
 
 
-def _try_settings(found: Listener, security: Security, limit_s: float) -> Listener:
+def _try_settings(found: ProbedListener, security: Security, limit_s: float) -> ProbedListener:
     """The listener with what it says to our certificate and our login."""
     try:
         stream = _open(found, security, limit_s)
@@ -97,7 +97,7 @@ def _try_settings(found: Listener, security: Security, limit_s: float) -> Listen
             return found
 
 
-def _open(found: Listener, security: Security, limit_s: float) -> socket.socket:
+def _open(found: ProbedListener, security: Security, limit_s: float) -> socket.socket:
     if not found.speaks_tls:
         return socket.create_connection((found.host, found.port), limit_s)
     context = ssl.create_default_context(cafile=security.ca_file)
@@ -138,7 +138,7 @@ def _messages(security: Security) -> Iterator[tuple[bytes, Callable[[bytes], obj
     yield scram.final_message(), len
 
 
-def _probe_tls(host: str, port: int, timeout_s: float, ca_file: str | None, check_hostname: bool) -> Listener:
+def _probe_tls(host: str, port: int, timeout_s: float, ca_file: str | None, check_hostname: bool) -> ProbedListener:
     lenient = ssl.create_default_context()
     lenient.check_hostname = False
     lenient.verify_mode = ssl.CERT_NONE
@@ -152,10 +152,10 @@ def _probe_tls(host: str, port: int, timeout_s: float, ca_file: str | None, chec
         text = str(error).upper()
         wants_certificate = "CERTIFICATE" in text or "HANDSHAKE_FAILURE" in text
         if not wants_certificate:
-            return Listener(host=host, port=port)
+            return ProbedListener(host=host, port=port)
     except OSError:
-        return Listener(host=host, port=port)
-    return Listener(
+        return ProbedListener(host=host, port=port)
+    return ProbedListener(
         host=host,
         port=port,
         speaks_tls=True,

@@ -20,12 +20,12 @@ from kafkakit.adapters.kafka.session import (
     KafkaSession,
     error_from,
     error_of,
-    expected,
     receive_whole_answers,
-    refused,
+    refused_error,
+    require_expected,
 )
 from kafkakit.config.security import Security
-from kafkakit.core.cluster_facts import Fetched, ItemError, LogSpan, TopicPlaces
+from kafkakit.core.cluster_facts import FetchedBatches, ItemError, LogSpan, TopicPlaces
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.acting import pause
@@ -74,7 +74,7 @@ class _PendingFetch:
         self.pending = pending
         self.offsets = offsets
         self.ids = ids
-        self.parts: dict[TopicPartition, Fetched] | None = None
+        self.parts: dict[TopicPartition, FetchedBatches] | None = None
 
 
 class KafkaLog:
@@ -132,7 +132,7 @@ class KafkaLog:
 
     def fetch(
         self, offsets: Mapping[TopicPartition, int], *, max_bytes: int, wait_ms: int, partition_bytes: int | None = None
-    ) -> Mapping[TopicPartition, Fetched]:
+    ) -> Mapping[TopicPartition, FetchedBatches]:
         found = self._send(offsets, max_bytes, wait_ms, partition_bytes)
         for key, failed in found.items():
             if failed.error is RECREATED:
@@ -158,21 +158,21 @@ class KafkaLog:
 
     def _send(
         self, offsets: Mapping[TopicPartition, int], max_bytes: int, wait_ms: int, partition_bytes: int | None
-    ) -> dict[TopicPartition, Fetched]:
+    ) -> dict[TopicPartition, FetchedBatches]:
         """Send what is not under way yet; returns the partitions that cannot be requested, with the reason."""
         left = [key for key, fetch in self._fetches.items() if key not in offsets and fetch.pending.age_s >= KEPT_S]
         for key in left:  # its reader has lost the partition, or has no memory for more
             del self._fetches[key]
         missing = [key for key, offset in offsets.items() if not self._is_under_way(key, offset)]
-        refused: dict[TopicPartition, Fetched] = {}
+        refused: dict[TopicPartition, FetchedBatches] = {}
         wanted: dict[int, list[TopicPartition]] = {}
         for key, leader in self._routes.leaders(missing).items():
             if isinstance(leader, ItemError):
-                refused[key] = _failed(leader)
+                refused[key] = _failed_fetch(leader)
             elif self._routes.recreated(key):
-                refused[key] = _failed(RECREATED)
+                refused[key] = _failed_fetch(RECREATED)
             elif self._connections.silent(leader):
-                refused[key] = _failed(_silence(leader))
+                refused[key] = _failed_fetch(_silence(leader))
                 self._routes.forget([key.topic])
             else:
                 wanted.setdefault(leader, []).append(key)
@@ -201,10 +201,10 @@ class KafkaLog:
             fetch.parts, stale = fetched_of(fetch.pending.answer, fetch.offsets, fetch.ids)
             self._routes.forget(stale)
 
-    def _claim(self, key: TopicPartition) -> Fetched:
+    def _claim(self, key: TopicPartition) -> FetchedBatches:
         fetch = self._fetches[key]
         if fetch.parts is None:
-            return _failed(_silence(fetch.pending.broker)) if fetch.pending.overdue else UNANSWERED
+            return _failed_fetch(_silence(fetch.pending.broker)) if fetch.pending.overdue else UNANSWERED
         del self._fetches[key]
         answer = fetch.parts.pop(key)
         if answer.records:
@@ -240,7 +240,7 @@ class KafkaLog:
                     sent.append((PendingRequest(leader, request), part))
         self._connections.send([pending for pending, _ in sent])
         limit_s = max((pending.due - pending.sent for pending, _ in sent), default=0.0)
-        self._connections.wait([pending for pending, _ in sent], limit_s, _never)
+        self._connections.wait([pending for pending, _ in sent], limit_s, _is_never)
         for pending, part in sent:
             answer = pending.answer
             if answer is None:
@@ -267,13 +267,13 @@ def _has_records(pending: PendingRequest) -> bool:
     return any(place.records or place.error_code for topic in answer.responses for place in topic.partitions)
 
 
-def _never(pending: PendingRequest) -> bool:
+def _is_never(pending: PendingRequest) -> bool:
     del pending
     return False
 
 
-def _failed(error: ItemError) -> Fetched:
-    return Fetched(records=b"", span=UNTOLD, error=error)
+def _failed_fetch(error: ItemError) -> FetchedBatches:
+    return FetchedBatches(records=b"", span=UNTOLD, error=error)
 
 
 def _silence(broker: int) -> ItemError:
@@ -313,7 +313,7 @@ class FetchConnections(KafkaSession):
             manager.run(self._sending_all, manager, requests)
         except Exception as error:
             self.close()
-            expected(error)
+            require_expected(error)
             raise TryLaterError(f"the connection to the cluster broke ({error})") from None
 
     def request(self, what: str, request: Any, *, errors: Errors | None = None, repeat: bool = True) -> Any:
@@ -366,7 +366,7 @@ class FetchConnections(KafkaSession):
             try:
                 future = manager.send(pending.request, node_id=pending.broker, request_timeout_ms=limit_ms)
             except Exception as error:
-                self._settle(pending, expected(error))
+                self._settle(pending, require_expected(error))
                 continue
             # Both see the same end of a future: one of them is called, and only once.
             future.add_callback(lambda answer, pending=pending: self._settle(pending, answer))
@@ -385,7 +385,7 @@ EARLIEST, LATEST = -2, -1
 LAST_WITH_NAMES, NEWEST = 12, 17
 """Versions of Fetch: from 13 on a topic is named by its id only."""
 UNTOLD = LogSpan(start=-1, stable=-1, end=-1)
-UNANSWERED = Fetched(records=b"", span=UNTOLD)
+UNANSWERED = FetchedBatches(records=b"", span=UNTOLD)
 
 
 def fetch_request(
@@ -433,7 +433,7 @@ def fetch_request(
 
 def fetched_of(
     answer: Any, requested: Iterable[TopicPartition], ids: Mapping[str, bytes]
-) -> tuple[dict[TopicPartition, Fetched], set[str]]:
+) -> tuple[dict[TopicPartition, FetchedBatches], set[str]]:
     """What an answer or an exception says of each partition, and the topics whose leaders are to be looked up."""
     keys = list(requested)
     if isinstance(answer, Exception):
@@ -442,12 +442,12 @@ def fetched_of(
     if whole is not None:
         return _all_failed(keys, whole)
     names = {value: name for name, value in ids.items()}
-    found: dict[TopicPartition, Fetched] = {}
+    found: dict[TopicPartition, FetchedBatches] = {}
     stale: set[str] = set()
     for topic in answer.responses:
         name = topic.topic or names.get(topic.topic_id.bytes, "")
         for place in topic.partitions:
-            found[TopicPartition(name, place.partition_index)] = Fetched(
+            found[TopicPartition(name, place.partition_index)] = FetchedBatches(
                 records=place.records or b"",
                 span=LogSpan(start=place.log_start_offset, stable=place.last_stable_offset, end=place.high_watermark),
                 error=error_of(place.error_code),
@@ -496,8 +496,8 @@ def offsets_of(
     return {key: found.get(key, missing) for key in keys}, stale
 
 
-def _all_failed(keys: list[TopicPartition], error: ItemError) -> tuple[dict[TopicPartition, Fetched], set[str]]:
-    failed = Fetched(records=b"", span=UNTOLD, error=error)
+def _all_failed(keys: list[TopicPartition], error: ItemError) -> tuple[dict[TopicPartition, FetchedBatches], set[str]]:
+    failed = FetchedBatches(records=b"", span=UNTOLD, error=error)
     return dict.fromkeys(keys, failed), {key.topic for key in keys}
 
 
@@ -533,7 +533,7 @@ class Routes:
         """
         found = self._ask(topics)
         if self._hidden and not found and topics is not None:
-            raise refused(f"describe topic {min(self._hidden)}", "DESCRIBE on the topic")
+            raise refused_error(f"describe topic {min(self._hidden)}", "DESCRIBE on the topic")
         return found
 
     def _ask(self, topics: Collection[str] | None) -> dict[str, TopicPlaces]:

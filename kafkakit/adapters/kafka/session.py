@@ -97,7 +97,9 @@ class KafkaSession:
                 self.close()
                 if not repeat and not _never_sent(error):
                     break
-        raise TryLaterError(f"{what}: the cluster gave no answer ({described(fault)})", hint="is the cluster healthy?")
+        raise TryLaterError(
+            f"{what}: the cluster gave no answer ({describe_error(fault)})", hint="is the cluster healthy?"
+        )
 
     def request_brokers(self, requests: Mapping[int, Any]) -> dict[int, Any]:
         """Send one request to each named broker, side by side; a value is the response or the exception.
@@ -107,7 +109,7 @@ class KafkaSession:
         unknown or in backoff get the request once more with a new client.
         """
         answers = self._fan_out(requests)
-        stale = {b: requests[b] for b, answer in answers.items() if isinstance(answer, Exception) and _stale(answer)}
+        stale = {b: requests[b] for b, answer in answers.items() if isinstance(answer, Exception) and _is_stale(answer)}
         if stale:
             self.close()
             answers |= self._fan_out(stale)
@@ -138,7 +140,7 @@ class KafkaSession:
                     request, node_id=broker, request_timeout_ms=self.request_timeout_s * 1000
                 )
             except Exception as error:
-                answers[broker] = expected(error)
+                answers[broker] = require_expected(error)
         for broker, future in futures.items():
             try:
                 left_ms = max(1.0, (deadline - time.monotonic()) * 1000)
@@ -146,7 +148,7 @@ class KafkaSession:
             except KafkaTimeoutError:
                 answers[broker] = KafkaTimeoutError(f"no answer within {self.request_timeout_s:g} s")
             except Exception as error:
-                answers[broker] = expected(error)
+                answers[broker] = require_expected(error)
         return answers
 
     def _find_controller(self) -> None:
@@ -171,7 +173,7 @@ class KafkaSession:
             try:
                 connections[broker.node_id] = manager.get_connection(broker.node_id)
             except Exception as error:  # one address that cannot be used; the others may answer
-                expected(error)
+                require_expected(error)
         deadline = time.monotonic() + min(5.0, self.bootstrap_timeout_s)
         while connections and time.monotonic() < deadline:
             for broker, connection in connections.items():
@@ -188,14 +190,14 @@ class KafkaSession:
             raise error
         if isinstance(error, AuthorizationError):
             raise OperationFailedError(
-                f"{what}: refused ({described(error)})", hint="see the rights the docs list"
+                f"{what}: refused ({describe_error(error)})", hint="see the rights the docs list"
             ) from None
         if isinstance(error, IncompatibleBrokerVersion):
-            raise TooOldError(f"{what}: this Kafka is too old ({described(error)})") from None
-        expected(error)
+            raise TooOldError(f"{what}: this Kafka is too old ({describe_error(error)})") from None
+        require_expected(error)
 
 
-def expected(error: Exception) -> Exception:
+def require_expected(error: Exception) -> Exception:
     """The error, which is of Kafka or of the network; raises any other: a fault of ours is not a broker's silence."""
     from kafka.errors import KafkaError
 
@@ -212,7 +214,7 @@ def _never_sent(error: Exception) -> bool:
     return isinstance(error, NodeNotReadyError | UnknownBrokerIdError)
 
 
-def _stale(error: Exception) -> bool:
+def _is_stale(error: Exception) -> bool:
     from kafka.errors import KafkaConnectionError
 
     return _never_sent(error) or isinstance(error, KafkaConnectionError)
@@ -278,7 +280,7 @@ def connect(bootstrap_servers: str, security: Security, request_timeout_s: float
                     left = min(left, max(2.0, bootstrap_timeout_s / 3))
                     return _new_client(server, security, request_timeout_s, left)
                 except (KafkaError, OSError, ValueError) as error:
-                    reason = f"{server}: {getattr(error, '__notes__', [described(error)])[-1]}"
+                    reason = f"{server}: {getattr(error, '__notes__', [describe_error(error)])[-1]}"
                     if not isinstance(error, KafkaError):
                         raise TryLaterError(f"cannot connect to {reason}", hint=CHECK_HINT) from None
                     limit_s = bootstrap_timeout_s
@@ -325,7 +327,7 @@ def _new_client(server: str, security: Security, request_timeout_s: float, timeo
     return client
 
 
-def described(error: Exception | None) -> str:
+def describe_error(error: Exception | None) -> str:
     """An exception in one short line."""
     return re.sub(r"\s+", " ", str(error) or type(error).__name__)[:160]
 
@@ -372,14 +374,14 @@ def error_of(code: int, text: str | None = None) -> ItemError | None:
 
 
 def error_from(exception: Exception) -> ItemError:
-    """The error of a request that did not come back; worth another try. Raises what `expected` raises."""
-    expected(exception)
+    """The error of a request that did not come back; worth another try. Raises what `require_expected` raises."""
+    require_expected(exception)
     text = " ".join(str(exception).split())
     name = type(exception).__name__
     return ItemError(name=name, message=text.removeprefix(name).removeprefix(": ")[:300], retriable=True)
 
 
-def refused(what: str, right: str) -> OperationFailedError:
+def refused_error(what: str, right: str) -> OperationFailedError:
     """The failure of a read for a missing right, which Kafka would otherwise report as empty data."""
     return OperationFailedError(f"{what}: not permitted", hint=f"grant {right} to this user")
 

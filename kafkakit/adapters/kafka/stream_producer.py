@@ -12,7 +12,15 @@ from functools import partial
 from types import MethodType
 from typing import Any
 
-from kafkakit.adapters.kafka.data import Explain, client_settings, code_of, made, quiet_logger, reason, unanswered
+from kafkakit.adapters.kafka.data import (
+    Explain,
+    client_settings,
+    code_of,
+    make_client,
+    quiet_logger,
+    reason,
+    unanswered_error,
+)
 from kafkakit.adapters.kafka.listener_probe import explain
 from kafkakit.config.security import Security
 from kafkakit.core.errors import OperationFailedError
@@ -55,14 +63,14 @@ class KafkaStreamCluster:
         from confluent_kafka import KafkaException, TopicCollection
         from confluent_kafka.admin import AdminClient
 
-        admin = made(AdminClient, self._settings)
+        admin = make_client(AdminClient, self._settings)
         try:
             cluster = admin.describe_cluster(request_timeout=timeout_s)
             asked = admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=timeout_s)
             _await_all(admin, [cluster, *asked.values()], timeout_s)
             cluster_id = str(cluster.result(0).cluster_id)
         except (KafkaException, TimeoutError) as error:
-            raise unanswered("cannot reach the cluster", error, self._explain) from None
+            raise unanswered_error("cannot reach the cluster", error, self._explain) from None
         return {topic: self._identity(topic, cluster_id, asked[topic]) for topic in asked}
 
     def _identity(self, topic: str, cluster_id: str, asked: "Future[Any]") -> TopicIdentity:
@@ -76,7 +84,7 @@ class KafkaStreamCluster:
                 return TopicIdentity(cluster_id=cluster_id, topic_id="", partitions=0)
             if code in _DENIED:
                 raise OperationFailedError(f"topic {topic} cannot be described: {reason(error)}") from None
-            raise unanswered("cannot reach the cluster", error, self._explain) from None
+            raise unanswered_error("cannot reach the cluster", error, self._explain) from None
         return TopicIdentity(cluster_id=cluster_id, topic_id=str(found.topic_id), partitions=len(found.partitions))
 
     def producer(self, topic: str, limits: BatchLimits, client_id: str) -> "KafkaStreamProducer":
@@ -123,11 +131,11 @@ class KafkaStreamProducer:
 
         self._refusals = KafkaException
         self.answers: deque[Answer] = deque()
-        self._answered = _noting(self.answers)
+        self._answered = _note_answers(self.answers)
         self._topic = topic
         self._last_error: str | None = None
         self._figures: ConnectionFigures | None = None
-        self._client: Any = made(
+        self._client: Any = make_client(
             Client,
             {
                 **settings,
@@ -190,7 +198,7 @@ class KafkaStreamProducer:
         )
 
 
-def _noting(answers: deque[Answer]) -> Callable[[object, Any, Any], None]:
+def _note_answers(answers: deque[Answer]) -> Callable[[object, Any, Any], None]:
     """What takes librdkafka's report on the record of a token."""
     append = answers.append
 

@@ -53,7 +53,7 @@ _IN_FILE = "name it in a file with mode 0600 and pass --properties-file, or leav
 
 
 class Backend(StrEnum):
-    """What runs the jobs: `auto` becomes `sail` or `local` (`settled`)."""
+    """What runs the jobs: `auto` becomes `sail` or `local` (`settle_choice`)."""
 
     AUTO = "auto"
     SAIL = "sail"
@@ -172,7 +172,7 @@ class EngineFacts:
     parameters: tuple[str, ...] = ()
 
 
-def settled(choice: SparkChoice, facts: EngineFacts) -> tuple[SparkChoice, str]:
+def settle_choice(choice: SparkChoice, facts: EngineFacts) -> tuple[SparkChoice, str]:
     """The choice with `auto` made one of `sail` and `local`, and why; what was chosen by the user stays."""
     choice = replace(choice, rows=facts.rows)
     if choice.backend is not Backend.AUTO:
@@ -283,7 +283,7 @@ class Scheduler(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
+class DailySchedule:
     """Collect and audit a fleet each day at a time.
 
     Places are absolute paths or URIs, `at` is `HH:MM` in UTC (of

@@ -17,7 +17,7 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.fleet_tables import JobSpec
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, TagSet, Topic
 from kafkakit.core.options import REPEATED, Completion, not_typed, option, parsed_option, required_option, texts
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import count_of
 from kafkakit.core.query import (
     BROKER_KEYS,
     CONFIG,
@@ -314,25 +314,25 @@ def chosen_topics(text: str, tables: Mapping[str, Tables]) -> dict[str, tuple[st
     if query_of(text) is None:
         every = {name for own in tables.values() for name in own["topics"].get("topic", ())}
         named = set(select_topics(every, parse_patterns(text)).selected)
-        return _limited({c: [t for t in own["topics"].get("topic", ()) if t in named] for c, own in tables.items()})
-    return _matching(text, tables, "topic", TOPIC_KEYS, topic_table)
+        return _limit_names({c: [t for t in own["topics"].get("topic", ()) if t in named] for c, own in tables.items()})
+    return _matching_names(text, tables, "topic", TOPIC_KEYS, topic_table)
 
 
 def chosen_brokers(text: str, tables: Mapping[str, Tables]) -> dict[str, tuple[str, ...]]:
     """The ids of brokers, as texts, of each cluster; otherwise like `chosen_topics`."""
     listed = parse_broker_list(text)
     if listed.where is not None:
-        return _matching(text, tables, "broker", BROKER_KEYS, broker_table)
+        return _matching_names(text, tables, "broker", BROKER_KEYS, broker_table)
     if listed.existing:
         raise UsageError("-1 is not taken here: which brokers hold replicas is not known", hint="-2: all brokers")
     found = {
         c: [str(b) for b in own["brokers"].get("broker", ()) if listed.everything or b in listed.ids]
         for c, own in tables.items()
     }
-    return _limited(found) if any(found.values()) else _refuse(text, "broker", ())
+    return _limit_names(found) if any(found.values()) else _refuse(text, "broker", ())
 
 
-def _matching(
+def _matching_names(
     text: str,
     tables: Mapping[str, Tables],
     kind: str,
@@ -354,14 +354,14 @@ def _matching(
     if not any(found.values()):
         lines = [line for snapshot in snapshots.values() for line in why_none(node, table_of(snapshot))]
         _refuse(text, kind, lines[:10])
-    return _limited(found)
+    return _limit_names(found)
 
 
-def _limited(found: Mapping[str, Collection[str]]) -> dict[str, tuple[str, ...]]:
+def _limit_names(found: Mapping[str, Collection[str]]) -> dict[str, tuple[str, ...]]:
     number = sum(map(len, found.values()))
     if number > MAX_NAMES:
         raise UsageError(
-            f"the scope has {counted(number, 'name')}, at most {MAX_NAMES:,} are handed to a job",
+            f"the scope has {count_of(number, 'name')}, at most {MAX_NAMES:,} are handed to a job",
             hint="choose clusters with --clusters, or run without the scope",
         )
     return {cluster: tuple(sorted(names)) for cluster, names in sorted(found.items()) if names}

@@ -14,10 +14,10 @@ from enum import StrEnum
 from kafkakit.audit.decide.launch import Backend
 from kafkakit.core.documents import DocumentKind
 from kafkakit.core.errors import ExitCode
-from kafkakit.core.findings import NAMED_IN_WHERE, AuditFinding, FailOn, Severity, shown
+from kafkakit.core.findings import NAMED_IN_WHERE, AuditFinding, FailOn, Severity, shorten
 from kafkakit.core.fleet_tables import JobResult, JobSpec
 from kafkakit.core.lease import Holder, Life
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import count_of
 
 LOG, STATE = "driver.log", "state.json"
 _ORDER = tuple(Severity)
@@ -49,7 +49,7 @@ RUN_DOCUMENT = DocumentKind("audit-run", RunRecord)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunState:
+class AuditState:
     """Where a run is, why, and what each job gave as far as that is known."""
 
     run: str
@@ -82,7 +82,7 @@ def state_of(
     record: RunRecord | None,
     life: Life | None,
     log_tail: Sequence[str] = (),
-) -> RunState:
+) -> AuditState:
     """The state of a run; `results` are those of its summary, None while there is none.
 
     The summary is what makes a run whole: without it a driver that has ended has failed, whatever it wrote.
@@ -90,14 +90,14 @@ def state_of(
     started = record.started_ms if record is not None else None
     if results is not None:
         failed = [result.job for result in results if result.error]
-        reason = f"{counted(len(failed), 'job')} failed: {', '.join(failed)}" if failed else ""
+        reason = f"{count_of(len(failed), 'job')} failed: {', '.join(failed)}" if failed else ""
         phase, found = RunPhase.FAILED if failed else RunPhase.DONE, results
     else:
-        (phase, reason), found = _unfinished(record, life, log_tail), ()
-    return RunState(run=run, location=location, phase=phase, reason=reason, results=found, started_ms=started)
+        (phase, reason), found = _unfinished_phase(record, life, log_tail), ()
+    return AuditState(run=run, location=location, phase=phase, reason=reason, results=found, started_ms=started)
 
 
-def _unfinished(record: RunRecord | None, life: Life | None, tail: Sequence[str]) -> tuple[RunPhase, str]:
+def _unfinished_phase(record: RunRecord | None, life: Life | None, tail: Sequence[str]) -> tuple[RunPhase, str]:
     if record is None or record.driver is None:
         return RunPhase.SUBMITTED, "no driver was started from here; its result is not there yet"
     if life is Life.ALIVE:
@@ -114,7 +114,7 @@ _MARK = '{"kafkakit": "progress"'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class JobProgress:
     """A job began (`start`), came to its `end`, or `failed` with an `error`; `number` counts from 1 of `total`."""
 
     job: str
@@ -132,13 +132,13 @@ class Progress:
         return f"{self.job} done in {self.seconds:.1f} s"
 
 
-def progress_of(line: str) -> Progress | None:
+def progress_of(line: str) -> JobProgress | None:
     """The progress that a line reports; None for every other line."""
     if not line.startswith(_MARK):
         return None
     try:
         data = json.loads(line)
-        return Progress(
+        return JobProgress(
             job=str(data["job"]),
             phase=str(data["phase"]),
             number=int(data.get("number", 0)),
@@ -199,8 +199,8 @@ def compare(earlier: RunResults, later: RunResults) -> Comparison:
     earlier run read of it, and the scope has its topic or broker. The same holds the other way round for new ones.
     """
     before, after = {key_of(f) for f in earlier.findings}, {key_of(f) for f in later.findings}
-    gone, unseen_after = _split((f for f in earlier.findings if key_of(f) not in after), earlier, later)
-    new, unseen_before = _split((f for f in later.findings if key_of(f) not in before), later, earlier)
+    gone, unseen_after = _split_findings((f for f in earlier.findings if key_of(f) not in after), earlier, later)
+    new, unseen_before = _split_findings((f for f in later.findings if key_of(f) not in before), later, earlier)
     return Comparison(
         earlier=earlier.spec.run_id,
         later=later.spec.run_id,
@@ -226,7 +226,7 @@ def fails(findings: Iterable[AuditFinding], fail_on: FailOn) -> bool:
     return any(_SEVERITIES.index(Severity(f.severity)) <= limit for f in findings)
 
 
-def _split(
+def _split_findings(
     findings: Iterable[AuditFinding], found_in: RunResults, other: RunResults
 ) -> tuple[tuple[AuditFinding, ...], tuple[AuditFinding, ...]]:
     looked: list[AuditFinding] = []
@@ -273,7 +273,7 @@ def _differences(earlier: RunResults, later: RunResults) -> Iterable[str]:
                 (result.clusters.keys() - before.clusters.keys(), earlier.spec.run_id),
             ):
                 if left:
-                    yield f"{result.job} did not look at {shown(sorted(left))} in {name}"
+                    yield f"{result.job} did not look at {shorten(sorted(left))} in {name}"
 
 
 def _spec_differences(one: JobSpec, two: JobSpec) -> Iterable[str]:
@@ -296,7 +296,7 @@ TOPIC, BROKER, CLUSTER = "topic", "broker", "cluster"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Repairs:
+class AuditRepairs:
     """What the repairs of findings change.
 
     `settings` are by cluster, then by resource (its kind and its name, empty for the cluster's defaults), then by key;
@@ -310,9 +310,9 @@ class Repairs:
     left_out: tuple[str, ...] = ()
 
 
-def collect_repairs(findings: Iterable[AuditFinding], cluster: str | None = None) -> Repairs:
+def collect_repairs(findings: Iterable[AuditFinding], cluster: str | None = None) -> AuditRepairs:
     """The repairs of findings, worst first, of one cluster or of all; where two ask for different values, the first."""
-    made = Repairs()
+    made = AuditRepairs()
     commands: dict[str, None] = {}
     left_out: dict[str, None] = {}
     for f in findings:
@@ -334,7 +334,7 @@ def collect_repairs(findings: Iterable[AuditFinding], cluster: str | None = None
         rules = made.rules.setdefault((f.cluster, *resource), [])
         if f.rule not in rules:
             rules.append(f.rule)
-    return Repairs(settings=made.settings, rules=made.rules, commands=tuple(commands), left_out=tuple(left_out))
+    return AuditRepairs(settings=made.settings, rules=made.rules, commands=tuple(commands), left_out=tuple(left_out))
 
 
 def _resource(finding: AuditFinding) -> tuple[str, str] | None:

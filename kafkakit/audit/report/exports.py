@@ -13,14 +13,14 @@ from math import isfinite
 
 import yaml
 
-from kafkakit.audit.decide.launch import Schedule, Scheduler, SparkChoice
-from kafkakit.audit.decide.runs import BROKER, CLUSTER, TOPIC, Repairs
-from kafkakit.audit.report.results import RunView, severities, worst_first
+from kafkakit.audit.decide.launch import DailySchedule, Scheduler, SparkChoice
+from kafkakit.audit.decide.runs import BROKER, CLUSTER, TOPIC, AuditRepairs
+from kafkakit.audit.report.results import AuditView, severities, worst_first
 from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import AuditFinding, Rule, Severity
 from kafkakit.core.fleet_tables import JobSpec
-from kafkakit.core.quantities import counted
-from kafkakit.core.text import printable
+from kafkakit.core.quantities import count_of
+from kafkakit.core.text import sanitize
 from kafkakit.report.exports import (
     MOST_RESULTS,
     MetricFamily,
@@ -31,10 +31,10 @@ from kafkakit.report.exports import (
     files_report,
     folder_of,
     gauge,
-    grouped,
+    group_items,
     sarif_log,
     service_text,
-    single,
+    single_gauge,
     timer_text,
 )
 from kafkakit.report.report import Report, ResultTable, attributes, lines_from, records
@@ -71,12 +71,12 @@ def audit_rules() -> Mapping[str, Rule]:
     return {rule.code: rule for rules in RULES for rule in rules}
 
 
-def families(view: RunView) -> tuple[MetricFamily, ...]:
+def families(view: AuditView) -> tuple[MetricFamily, ...]:
     """The gauges of a run: a series for each job, cluster, rule and severity that has findings; linear in these."""
     return tuple(_families(view))
 
 
-def metrics_report(view: RunView) -> Report:
+def metrics_report(view: AuditView) -> Report:
     """The gauges as the report of a command: its text is Prometheus', its rows a sample each."""
     found = families(view)
     samples = [(PREFIX + family.name, dict(own), value) for family in found for own, value in family.samples]
@@ -104,7 +104,7 @@ def datadog_series(found: tuple[MetricFamily, ...], time_s: int) -> list[dict[st
     ]
 
 
-def _families(view: RunView) -> Iterator[MetricFamily]:
+def _families(view: AuditView) -> Iterator[MetricFamily]:
     run, now_s = view.run, view.run.spec.now_ms / 1000
     by_rule = Counter((f.job, f.cluster, f.rule, f.severity) for f in run.findings)
     labels = ("audit", "cluster", "rule", "severity")
@@ -143,7 +143,7 @@ def _families(view: RunView) -> Iterator[MetricFamily]:
     yield _gauge("job_success", (({"audit": r.job}, not r.error) for r in run.results))
     yield _gauge("job_seconds", (({"audit": r.job}, r.seconds) for r in run.results))
     yield _gauge("last_success_timestamp_seconds", (({"audit": r.job}, now_s) for r in done))
-    yield single("snapshot_timestamp_seconds", HELP["snapshot_timestamp_seconds"], now_s)
+    yield single_gauge("snapshot_timestamp_seconds", HELP["snapshot_timestamp_seconds"], now_s)
 
 
 def _gauge(name: str, samples: Iterator[tuple[dict[str, str], float]]) -> MetricFamily:
@@ -152,7 +152,7 @@ def _gauge(name: str, samples: Iterator[tuple[dict[str, str], float]]) -> Metric
 
 def audit_sarif(findings: tuple[AuditFinding, ...], version: str, most: int = MOST_RESULTS) -> str:
     """A SARIF log with one run, worst first; above `most` findings those of one rule and cluster become one."""
-    groups = grouped(worst_first(findings), lambda f: (f.rule, f.cluster), most)
+    groups = group_items(worst_first(findings), lambda f: (f.rule, f.cluster), most)
     first = {f.rule: f for f, _ in reversed(groups)}
     rules = [_rule(code, first[code]) for code in sorted(first)]
     return sarif_log(version, rules, [_result(*group) for group in groups])
@@ -192,7 +192,7 @@ def _rule(code: str, finding: AuditFinding) -> SarifRule:
     )
 
 
-def fixes_report(repairs: Repairs, run: str) -> Report:
+def fixes_report(repairs: AuditRepairs, run: str) -> Report:
     """The text is a file of kind `kafkakit`, one document a cluster, that lint reads; `rows` has a row a setting."""
     rows = tuple(
         (cluster, kind, name, key, value, repairs.rules[cluster, kind, name])
@@ -201,8 +201,8 @@ def fixes_report(repairs: Repairs, run: str) -> Report:
         for key, value in sorted(settings.items())
     )
     head = [
-        f"repairs of the findings of run {run}: {counted(len(rows), 'setting')} "
-        f"of {counted(len(repairs.settings), 'cluster')}, {counted(len(repairs.commands), 'command')}",
+        f"repairs of the findings of run {run}: {count_of(len(rows), 'setting')} "
+        f"of {count_of(len(repairs.settings), 'cluster')}, {count_of(len(repairs.commands), 'command')}",
         *repairs.commands,
     ]
     documents = [_document(cluster, resources) for cluster, resources in sorted(repairs.settings.items())]
@@ -214,9 +214,9 @@ def fixes_report(repairs: Repairs, run: str) -> Report:
             "clusters": documents,
             **attributes(repairs, "commands left_out"),
         },
-        sections=(*(f"# {printable(line)}" for line in head), *lines_from(text)),
+        sections=(*(f"# {sanitize(line)}" for line in head), *lines_from(text)),
         table=ResultTable(("cluster", "resource", "name", "key", "value", "rules"), rows),
-        warnings=tuple(printable(sentence) for sentence in repairs.left_out),
+        warnings=tuple(sanitize(sentence) for sentence in repairs.left_out),
     )
 
 
@@ -276,7 +276,7 @@ def spark_application(spec: JobSpec, choice: SparkChoice, location: str, code: s
     return yaml.safe_dump(body, sort_keys=False)
 
 
-def unit_report(schedule: Schedule, scheduler: Scheduler) -> Report:
+def unit_report(schedule: DailySchedule, scheduler: Scheduler) -> Report:
     """The files of a schedule; with several of them each begins with a comment that names it."""
     match scheduler:
         case Scheduler.SYSTEMD:
@@ -288,7 +288,7 @@ def unit_report(schedule: Schedule, scheduler: Scheduler) -> Report:
     return files_report("audit unit", scheduler.value, files)
 
 
-def systemd_files(schedule: Schedule) -> dict[str, str]:
+def systemd_files(schedule: DailySchedule) -> dict[str, str]:
     """The service and its timer by file name, for /etc/systemd/system."""
     places = [schedule.store, schedule.results]
     if schedule.metrics_file is not None:
@@ -303,13 +303,13 @@ def systemd_files(schedule: Schedule) -> dict[str, str]:
     }
 
 
-def cron_text(schedule: Schedule) -> str:
+def cron_text(schedule: DailySchedule) -> str:
     """A line for a user's crontab."""
     hour, minute = schedule.hour_and_minute
     return cron_line(f"{minute} {hour} * * *", schedule.script)
 
 
-def cron_job(schedule: Schedule) -> str:
+def cron_job(schedule: DailySchedule) -> str:
     """A CronJob of batch/v1 as YAML; its store and results are best URIs, since the pod keeps no files.
 
     Raises `UsageError` without an image.

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from datetime import date
 from itertools import pairwise
 
-from kafkakit.audit.report.results import RunView, severities, totals, worst_first
+from kafkakit.audit.report.results import AuditView, severities, totals, worst_first
 from kafkakit.core.findings import AuditFinding, Severity
 from kafkakit.core.fleet_tables import JobResult
-from kafkakit.core.quantities import counted, format_rough_time
+from kafkakit.core.quantities import count_of, format_rough_time
 from kafkakit.core.text import cell
 from kafkakit.report.pages import Area, Box, Chart, Label, PageTable, html_page, px, round_top
 
@@ -48,7 +48,7 @@ class ShownJob:
     missing: Sequence[str]
 
 
-def audit_page(view: RunView) -> bytes:
+def audit_page(view: AuditView) -> bytes:
     """The page as UTF-8; the same run and history give the same bytes. O(findings log findings), below 2 MB."""
     run, comparison = view.run, view.comparison
     charts = {
@@ -74,26 +74,26 @@ def audit_page(view: RunView) -> bytes:
     )
 
 
-def _result(view: RunView) -> str:
+def _result(view: AuditView) -> str:
     """How many clusters have how many findings that matter, in a sentence."""
-    clusters, day = counted(len(view.clusters), "cluster"), view.run.spec.snapshot_date
+    clusters, day = count_of(len(view.clusters), "cluster"), view.run.spec.snapshot_date
     if view.comparison is None:
         return f"{clusters} on {day}: {totals(view.run.findings)}"
     return f"{clusters} on {day}: {len(view.comparison.new):,} new since {_since(view)}, {totals(view.run.findings)}"
 
 
-def _since(view: RunView) -> str:
+def _since(view: AuditView) -> str:
     return view.history[-1].spec.snapshot_date if view.history else "the run before"
 
 
-def _subject(view: RunView) -> str:
+def _subject(view: AuditView) -> str:
     spec = view.run.spec
     compared = f"compared with {view.comparison.earlier}" if view.comparison else "no earlier run to compare with"
     made = f"run {spec.run_id} by kafkakit {spec.version or 'of unknown version'}"
     return f"Fleet audits of {spec.snapshot_date}: {made}; {compared}"
 
 
-def _cards(view: RunView) -> list[tuple[str, str]]:
+def _cards(view: AuditView) -> list[tuple[str, str]]:
     run = view.run
     news = [("new", view.comparison.new), ("gone", view.comparison.gone)] if view.comparison else []
     return [
@@ -110,7 +110,7 @@ def _worst(findings: Sequence[AuditFinding], most: int) -> ShownFindings:
     return ShownFindings(caption=f"{totals(findings)}{more}", findings=worst_first(findings)[:most])
 
 
-def _owner_table(view: RunView) -> PageTable:
+def _owner_table(view: AuditView) -> PageTable:
     new = Counter(f.owner or "" for f in view.comparison.new) if view.comparison else Counter[str]()
     by_owner: dict[str, list[AuditFinding]] = {}
     for f in view.run.findings:
@@ -124,7 +124,7 @@ def _owner_table(view: RunView) -> PageTable:
     return PageTable(caption="findings by owner, worst first", columns=columns, rows=rows)
 
 
-def _cluster_table(view: RunView) -> PageTable:
+def _cluster_table(view: AuditView) -> PageTable:
     numbers = Counter((f.cluster, f.rule) for f in view.run.findings)
     of_rule = Counter(f.rule for f in view.run.findings)
     score: dict[str, float] = dict.fromkeys(view.clusters, 0.0)
@@ -142,7 +142,7 @@ def _cluster_table(view: RunView) -> PageTable:
     return PageTable(caption=f"findings by cluster and rule, worst first{more}", columns=columns, rows=rows)
 
 
-def _jobs(view: RunView) -> list[ShownJob]:
+def _jobs(view: AuditView) -> list[ShownJob]:
     found: dict[str, list[AuditFinding]] = {}
     for f in view.run.findings:
         found.setdefault(f.job, []).append(f)
@@ -156,7 +156,7 @@ def _job(result: JobResult, findings: Sequence[AuditFinding]) -> ShownJob:
     columns = (("rule", False), ("name", False), ("findings", True))
     facts = [(name.replace("_", " "), cell(value)) for name, value in sorted(result.facts.items())]
     facts += [(f"rows of {name}", f"{number:,}") for name, number in sorted(result.tables.items())]
-    clusters, took = counted(len(result.clusters), "cluster"), format_rough_time(result.seconds)
+    clusters, took = count_of(len(result.clusters), "cluster"), format_rough_time(result.seconds)
     return ShownJob(
         summary=f"{result.job}: {state}; {clusters}, {took}",
         error=result.error,
@@ -199,7 +199,7 @@ DISTRIBUTIONS: tuple[Distribution, ...] = (
 )  # fmt: skip
 
 
-def distribution_charts(view: RunView) -> list[Chart]:
+def distribution_charts(view: AuditView) -> list[Chart]:
     """A chart for each of `DISTRIBUTIONS` whose table the run has; linear in its rows."""
     charts = []
     for wanted in DISTRIBUTIONS:
@@ -220,7 +220,7 @@ def counts_by_range(values: Sequence[object], wanted: Distribution) -> list[int]
     return [numbers[k] for k in range(len(wanted.edges))]
 
 
-def finding_trend(view: RunView) -> Chart | None:
+def finding_trend(view: AuditView) -> Chart | None:
     """Findings by severity over the runs; None where there is but one."""
     runs = [*view.history, view.run]
     lines = [
@@ -231,7 +231,7 @@ def finding_trend(view: RunView) -> Chart | None:
     return replace(_lines("Findings", lines), note=note) if len(runs) > 1 else None
 
 
-def fact_trends(view: RunView) -> list[Chart]:
+def fact_trends(view: AuditView) -> list[Chart]:
     """A chart for each number that a job of this run and of an earlier one reports, at most twelve."""
     charts = []
     for result in view.run.results:

@@ -10,13 +10,13 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 
 from kafkakit.audit.decide.launch import launch_line
-from kafkakit.audit.decide.runs import Comparison, RunPhase, RunResults, RunState, fails
+from kafkakit.audit.decide.runs import AuditState, Comparison, RunPhase, RunResults, fails
 from kafkakit.core.errors import ExitCode, OperationFailedError
 from kafkakit.core.findings import SHOWN_OF_A_RULE, SHOWN_SUBJECTS, AuditFinding, FailOn, Severity
 from kafkakit.core.fleet_tables import JobResult, JobSpec, spec_data
 from kafkakit.core.programs import Launch
-from kafkakit.core.quantities import counted, format_rough_time
-from kafkakit.core.text import printable, shell_command
+from kafkakit.core.quantities import count_of, format_rough_time
+from kafkakit.core.text import sanitize, shell_command
 from kafkakit.report.report import Part, Remarks, Report, ResultTable, Section, attributes, lines_from
 
 COLUMNS = ("state", *(f.name for f in fields(AuditFinding)))
@@ -27,7 +27,7 @@ Columns = Mapping[str, Sequence[object]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunView:
+class AuditView:
     """A run with its findings, worst first, against the last run of the same jobs on an earlier date.
 
     `comparison` is None where there is no earlier run. `history` are earlier runs, oldest first, without their
@@ -69,7 +69,7 @@ class RunView:
         return tuple(sorted(looked | {f.cluster for f in self.run.findings}))
 
 
-def run_report(view: RunView, fail_on: FailOn = FailOn.NEVER, command: str = "audit report") -> Report:
+def run_report(view: AuditView, fail_on: FailOn = FailOn.NEVER, command: str = "audit report") -> Report:
     """The findings of a run; exit code 1 where a job failed, or with findings of `fail_on` or worse."""
     failed = bool(view.failed or view.left_out) or fails(view.run.findings, fail_on)
     groups = _groups(view)
@@ -121,17 +121,17 @@ def _findings_sections(findings: Sequence[AuditFinding]) -> tuple[Part, ...]:
         if numbers[f.rule] <= SHOWN_OF_A_RULE:
             named = f"{f.rule} {f.name}" if f.name else f.rule
             rows.append(
-                (f.severity, named, printable(f.where), f"{f.score:.10g}", printable(f.owner or ""), f.since,
-                 printable(f.message))
+                (f.severity, named, sanitize(f.where), f"{f.score:.10g}", sanitize(f.owner or ""), f.since,
+                 sanitize(f.message))
             )  # fmt: skip
     more = {rule: number - SHOWN_OF_A_RULE for rule, number in numbers.items() if number > SHOWN_OF_A_RULE}
     return (
         ResultTable(_SHOWN, rows, empty=""),
-        *(f"{rule}: {counted(number, 'more finding')}, see -o json or -o tsv" for rule, number in more.items()),
+        *(f"{rule}: {count_of(number, 'more finding')}, see -o json or -o tsv" for rule, number in more.items()),
     )
 
 
-def _groups(view: RunView) -> list[tuple[str, tuple[AuditFinding, ...]]]:
+def _groups(view: AuditView) -> list[tuple[str, tuple[AuditFinding, ...]]]:
     if view.comparison is None:
         return [("found", worst_first(view.run.findings))]
     found = view.comparison
@@ -139,14 +139,14 @@ def _groups(view: RunView) -> list[tuple[str, tuple[AuditFinding, ...]]]:
     return [(state, worst_first(findings)) for state, findings in parts]
 
 
-def _run_sections(view: RunView, groups: list[tuple[str, tuple[AuditFinding, ...]]]) -> Iterator[Part]:
+def _run_sections(view: AuditView, groups: list[tuple[str, tuple[AuditFinding, ...]]]) -> Iterator[Part]:
     run = view.run
-    jobs, clusters = counted(len(run.results), "job"), counted(len(view.clusters), "cluster")
+    jobs, clusters = count_of(len(run.results), "job"), count_of(len(view.clusters), "cluster")
     took = format_rough_time(sum(r.seconds for r in run.results))
     yield f"run {run.spec.run_id} of {run.spec.snapshot_date}: {jobs}, {clusters}, {took}"
-    yield Remarks("FAILED", map(printable, view.failed))
-    yield Remarks("LEFT OUT", map(printable, view.left_out))
-    titles = {"new": _since(view), "still": "still there", "found": "findings, worst first"}
+    yield Remarks("FAILED", map(sanitize, view.failed))
+    yield Remarks("LEFT OUT", map(sanitize, view.left_out))
+    titles = {"new": _since_text(view), "still": "still there", "found": "findings, worst first"}
     titles["unseen-before"] = "new because the run before did not look there"
     for state, found in groups:
         if state == "new" and not found:
@@ -155,13 +155,13 @@ def _run_sections(view: RunView, groups: list[tuple[str, tuple[AuditFinding, ...
     if view.comparison is not None and view.comparison.gone:
         yield from ("", f"gone since then: {totals(view.comparison.gone)}")
     yield Section("to repair:", _repairs(run.findings))
-    yield Section("not looked at:", map(printable, view.skipped))
+    yield Section("not looked at:", map(sanitize, view.skipped))
     yield from ("", totals(run.findings) if run.findings else "no findings")
     if view.failed:
-        yield f"{counted(len(view.failed), 'job')} FAILED: what it would have found is missing here"
+        yield f"{count_of(len(view.failed), 'job')} FAILED: what it would have found is missing here"
 
 
-def _since(view: RunView) -> str:
+def _since_text(view: AuditView) -> str:
     before = view.history[-1].spec.snapshot_date if view.history else "the run before"
     return f"new since {before}"
 
@@ -171,14 +171,14 @@ def _repairs(findings: Iterable[AuditFinding]) -> list[str]:
     for f in worst_first(findings):
         if f.hint:
             hints.setdefault(f.rule, {})[f.hint] = None
-    lines = [f"{rule}: {printable(hint)}" for rule, found in hints.items() for hint in list(found)[:SHOWN_SUBJECTS]]
+    lines = [f"{rule}: {sanitize(hint)}" for rule, found in hints.items() for hint in list(found)[:SHOWN_SUBJECTS]]
     number = sum(1 for f in findings if f.repair)
-    return [*lines, f"{counted(number, 'finding')} can be fixed automatically: see kafkakit audit fixes RUN"] * bool(
+    return [*lines, f"{count_of(number, 'finding')} can be fixed automatically: see kafkakit audit fixes RUN"] * bool(
         lines or number
     )
 
 
-def _data(view: RunView, groups: list[tuple[str, tuple[AuditFinding, ...]]]) -> dict[str, object]:
+def _data(view: AuditView, groups: list[tuple[str, tuple[AuditFinding, ...]]]) -> dict[str, object]:
     run = view.run
     return {
         "run": run.spec.run_id,
@@ -194,7 +194,7 @@ def _data(view: RunView, groups: list[tuple[str, tuple[AuditFinding, ...]]]) -> 
 
 def _diff_sections(comparison: Comparison) -> Iterator[Part]:
     yield f"from {comparison.earlier} to {comparison.later}"
-    yield Remarks("note", map(printable, comparison.notes))
+    yield Remarks("note", map(sanitize, comparison.notes))
     parts = [
         ("new", comparison.new),
         ("gone", comparison.gone),
@@ -222,7 +222,7 @@ def severities(findings: Iterable[AuditFinding]) -> dict[str, int]:
 
 def totals(findings: Iterable[AuditFinding]) -> str:
     """The numbers by severity in words: `2 errors, 1 warning, 0 notes`."""
-    return ", ".join(counted(number, severity) for severity, number in severities(findings).items())
+    return ", ".join(count_of(number, severity) for severity, number in severities(findings).items())
 
 
 JOB_COLUMNS = ("job", "state", *(severity.value + "s" for severity in Severity), "seconds")
@@ -230,7 +230,7 @@ SHOWN_LEFT_OUT = 10
 
 
 def run_state_report(
-    command: str, state: RunState, fail_on: FailOn, *, is_earlier: bool = False, is_asked: bool = False
+    command: str, state: AuditState, fail_on: FailOn, *, is_earlier: bool = False, is_asked: bool = False
 ) -> Report:
     """One run: its jobs, what failed, what was left out, and where the results are.
 
@@ -252,13 +252,13 @@ def run_state_report(
     )
 
 
-def detached_report(command: str, state: RunState) -> Report:
+def detached_report(command: str, state: AuditState) -> Report:
     """A run that continues without this command."""
     where = state.location
     return Report(command=command, data=_state_data(state), sections=(where,), table=ResultTable(("run",), ((where,),)))
 
 
-def list_report(output: str, states: Sequence[RunState]) -> Report:
+def list_report(output: str, states: Sequence[AuditState]) -> Report:
     """All runs of an output."""
     rows = tuple((s.run, s.phase.value, _time(s.started_ms), s.reason[:100]) for s in states)
     return Report(
@@ -294,7 +294,7 @@ def text_report(command: str, text: str, **data: object) -> Report:
     )
 
 
-def _state_sections(state: RunState, is_earlier: bool) -> Iterator[Part]:
+def _state_sections(state: AuditState, is_earlier: bool) -> Iterator[Part]:
     if is_earlier:
         yield "this run was done before; --again runs it again"
     yield from (line for result in state.results for line in _left_out(result))
@@ -317,7 +317,7 @@ def _job_row(result: JobResult) -> tuple[object, ...]:
     return (result.job, "failed" if result.error else "done", *counts, round(result.seconds, 1))
 
 
-def _state_data(state: RunState) -> dict[str, object]:
+def _state_data(state: AuditState) -> dict[str, object]:
     return {
         "run": state.run,
         "folder": state.location,

@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
-from kafkakit.autothrottle.decide.law import Decision, Law, Memory, rates_of
+from kafkakit.autothrottle.decide.law import Law, Memory, RateDecision, rates_of
 from kafkakit.autothrottle.decide.measurements import (
     HostQueriesAsked,
     HostTags,
-    MovesSeen,
-    Observed,
+    SeenMoves,
+    TrafficObservation,
     TrafficQueries,
     for_run,
     goals_of,
@@ -49,10 +49,10 @@ from kafkakit.autothrottle.decide.pacer import (
     rates_data,
     reasons_data,
 )
-from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind, Sample
+from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, MetricSample, ResourceKind
 from kafkakit.core.errors import ConflictError, InputError, KafkakitError, TryLaterError
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.quantities import counted, epoch_ms
+from kafkakit.core.quantities import count_of, epoch_ms
 from kafkakit.core.rights import THROTTLED
 from kafkakit.execution.act.control_requests import ControlRequests
 from kafkakit.execution.act.journal_files import MemoryLines, pacer_lines
@@ -65,12 +65,12 @@ from kafkakit.execution.act.leases import (
     access_or_busy,
     held_lease,
 )
-from kafkakit.execution.act.retrier import ClusterReader, Retrier
+from kafkakit.execution.act.retrier import Retrier, RetryingReader
 from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.act.throttles import Throttles
-from kafkakit.execution.decide.journal import ConfigKey, RunState, What, change_to_data
-from kafkakit.execution.decide.plan_state import Goal, Live
-from kafkakit.execution.decide.schedule.work import Rates, is_unlimited, rates_to_data
+from kafkakit.execution.decide.journal import ConfigKey, JournalSubject, RunState, change_to_data
+from kafkakit.execution.decide.plan_state import LiveState, MoveGoal
+from kafkakit.execution.decide.schedule.work import BrokerRates, is_unlimited, rates_to_data
 from kafkakit.execution.decide.status_looks import health_of
 from kafkakit.execution.decide.throttle import Configs, wanted_rates
 from kafkakit.ports.acting import Clock, pause
@@ -80,7 +80,7 @@ from kafkakit.ports.stores import ControlStore
 
 OBSERVE_TIMEOUT_S = 30.0
 LEASE_PIECE_S = 1.0
-Measure = Callable[[], Observed]
+Measure = Callable[[], TrafficObservation]
 """Asks a metrics source; what could not be read is among `problems`."""
 
 
@@ -126,7 +126,7 @@ class PacerPorts:
     overrides: OverrideStore
     open_access: OpenAccess
     measure: Measure | None = None
-    rates_of_run: Callable[[int], Rates | None] = lambda _: None
+    rates_of_run: Callable[[int], BrokerRates | None] = lambda _: None
 
 
 class Pacer:
@@ -140,22 +140,22 @@ class Pacer:
         self._state_path = state_path(cluster_id)
         self._notes = Notes()
         retrier = Retrier(self._clock, self._notes, OBSERVE_TIMEOUT_S)
-        self._reader = ClusterReader(ports.admin, self._clock, retrier)
+        self._reader = RetryingReader(ports.admin, self._clock, retrier)
         self._moves = MoveLooks(ports.admin, self._clock, self._reader, options.sample_s)
         self._writes = 0
 
-    def decide(self) -> tuple[MovesSeen, Overrides, Decision]:
+    def decide(self) -> tuple[SeenMoves, Overrides, RateDecision]:
         """Look and decide, and change nothing."""
         saved = read_saved(self._ports.store, self._cluster_id)
         before, look = self._moves.look()
         overrides = self._overrides(look)
         if not look.goals:
-            return look, overrides, Decision(rates=None, memory=memory_of(None))
+            return look, overrides, RateDecision(rates=None, memory=memory_of(None))
         observed = self._moves.with_health(self._observed(before, look), look)
         decision = self._options.law(observed, memory_of(saved))
         return look, overrides, replace(decision, warnings=(*observed.problems, *decision.warnings))
 
-    def _overrides(self, look: MovesSeen) -> Overrides:
+    def _overrides(self, look: SeenMoves) -> Overrides:
         """What an operator set; `InputError` where it cannot be read and moves run, whose rates stay then.
 
         Without moves it counts as nothing, so that no throttle stays because of it.
@@ -168,11 +168,11 @@ class Pacer:
             self._notes.warn(f"{error.message}; without moves overrides that cannot be read count as none")
             return Overrides()
 
-    def observe(self) -> Observed:
+    def observe(self) -> TrafficObservation:
         """What a law is told of traffic and flows now; changes nothing."""
         return self._observed(*self._moves.look())
 
-    def _observed(self, before: MovesSeen, look: MovesSeen) -> Observed:
+    def _observed(self, before: SeenMoves, look: SeenMoves) -> TrafficObservation:
         measured = None if self._ports.measure is None or not look.goals else self._ports.measure()
         return observed_of(before, look, measured)
 
@@ -217,7 +217,7 @@ class Pacer:
         tick = self._seen(look, overrides, decision, rates)
         state = open_journal(self._ports.store, self._clock, self._cluster_id).state
         if not look.goals and not overrides.of and (left := len(state.rates) + len(state.entries)):
-            words = f"no moves run: {counted(left, 'throttle setting')} of the pacer would be removed"
+            words = f"no moves run: {count_of(left, 'throttle setting')} of the pacer would be removed"
             return replace(tick, notes=(words,))
         lease = held_lease(self._ports.store, self._cluster_id) if rates is not None else None
         if rates is None or (lease is not None and lease.holder is not None):  # a run would be asked for all of them
@@ -226,8 +226,8 @@ class Pacer:
         return replace(tick.with_settings(wanted_rates(look.goals, own)), notes=notes)
 
     def _own_rates(
-        self, goals: Collection[Goal], rates: Rates, live: Live, admin: ClusterAdmin, state: RunState
-    ) -> tuple[Rates, tuple[str, ...]]:
+        self, goals: Collection[MoveGoal], rates: BrokerRates, live: LiveState, admin: ClusterAdmin, state: RunState
+    ) -> tuple[BrokerRates, tuple[str, ...]]:
         """The rates that may be set, and what is to be said of those that others have set; see `own_rates`."""
         now = _settings(admin, wanted_rates(goals, rates), live)
         return own_rates(goals, rates, state.rates, now, take_over=self._options.take_over)
@@ -236,7 +236,7 @@ class Pacer:
         """True when other moves run than at the last look; one request."""
         return self._moves.has_others()
 
-    def _seen(self, look: MovesSeen, overrides: Overrides, decision: Decision, rates: Rates | None) -> Tick:
+    def _seen(self, look: SeenMoves, overrides: Overrides, decision: RateDecision, rates: BrokerRates | None) -> Tick:
         return Tick(
             moves=len(look.goals),
             decision=decision,
@@ -247,7 +247,7 @@ class Pacer:
             overrides=overrides,
         )
 
-    def _act(self, tick: Tick, look: MovesSeen, goals: tuple[Goal, ...], law: Rates | None) -> Tick:
+    def _act(self, tick: Tick, look: SeenMoves, goals: tuple[MoveGoal, ...], law: BrokerRates | None) -> Tick:
         with ExitStack() as stack:
             access = access_or_busy(stack, self._ports.open_access)
             if isinstance(access, TryLaterError):
@@ -255,7 +255,7 @@ class Pacer:
             return self._set(tick, look, goals, law, access)
 
     def _set(
-        self, tick: Tick, look: MovesSeen, goals: tuple[Goal, ...], law: Rates | None, access: ClusterAccess
+        self, tick: Tick, look: SeenMoves, goals: tuple[MoveGoal, ...], law: BrokerRates | None, access: ClusterAccess
     ) -> Tick:
         """Set the rates on exactly the copies that move; what is ours and not needed any more goes."""
         journal, throttles = self._writer(access)
@@ -274,10 +274,10 @@ class Pacer:
             for words in theirs:
                 self._notes.warn(words)
             if law is not None and law != journal.state.wanted:
-                journal.check(What.RATES, {"rates": rates_to_data(law)})
+                journal.check(JournalSubject.RATES, {"rates": rates_to_data(law)})
             wanted = {g.key for g in goals}
             held = {TopicPartition(k.name, int(e.split(":")[0])) for k, es in journal.state.entries.items() for e in es}
-            ended = [Goal(key=k, target=(), holders=()) for k in sorted(held - wanted)]
+            ended = [MoveGoal(key=k, target=(), holders=()) for k in sorted(held - wanted)]
             if ended:
                 throttles.lift_entries(ended)
             owed = throttles.change(rates, live, goals)
@@ -358,13 +358,13 @@ class Pacer:
             self._notes.warn(f"the state of the pacer could not be saved: {error.message}")
 
 
-def _settings(admin: ClusterAdmin, keys: Collection[ConfigKey], live: Live) -> Configs:
+def _settings(admin: ClusterAdmin, keys: Collection[ConfigKey], live: LiveState) -> Configs:
     """What is set now on those of the brokers that are alive."""
     alive = sorted({k.name for k in keys if live.is_alive(int(k.name))})
     return admin.dynamic_configs(ResourceKind.BROKER, alive) if alive else {}
 
 
-def _in_force(decision: Decision, state: RunState) -> Rates | None:
+def _in_force(decision: RateDecision, state: RunState) -> BrokerRates | None:
     """The rates that the law wants: those of now, else those that it remembers, else those that were set last."""
     return decision.rates or rates_of(decision.memory.rates, Memory()) or state.wanted
 
@@ -388,11 +388,11 @@ STALE_LOOK_S = 900.0
 class MoveLooks:
     """The looks of one pacer; `sample_s` is the least time between two that are compared."""
 
-    def __init__(self, admin: ClusterAdmin, clock: Clock, reader: ClusterReader, sample_s: float) -> None:
+    def __init__(self, admin: ClusterAdmin, clock: Clock, reader: RetryingReader, sample_s: float) -> None:
         self._admin, self._clock, self._reader, self._sample_s = admin, clock, reader, sample_s
-        self._before: MovesSeen | None = None
+        self._before: SeenMoves | None = None
 
-    def look(self) -> tuple[MovesSeen, MovesSeen]:
+    def look(self) -> tuple[SeenMoves, SeenMoves]:
         """The look before and the one of now; the same twice where nothing moves."""
         look = self._once()
         if look.goals and not self._is_comparable(look):
@@ -407,7 +407,7 @@ class MoveLooks:
         running = {TopicPartition(r.topic, r.partition) for r in self._admin.reassignments() if r.adding}
         return self._before is None or running != {k for k, r in self._before.live.running.items() if r.adding}
 
-    def with_health(self, observed: Observed, look: MovesSeen) -> Observed:
+    def with_health(self, observed: TrafficObservation, look: SeenMoves) -> TrafficObservation:
         """Add counts over the partitions that do not move; reads the metadata of the whole cluster."""
         snapshot = self._admin.snapshot(now=self._clock.now(), sizes=False)
         alive = sorted(b.id for b in snapshot.brokers if b.is_alive)
@@ -420,7 +420,7 @@ class MoveLooks:
         health = health_of(replace(snapshot, topics=still), int(default))
         return replace(observed, under_replicated=health.under_replicated, under_min_isr=health.under_min_isr)
 
-    def standing(self, look: MovesSeen, overridden: Collection[int]) -> tuple[Goal, ...]:
+    def standing(self, look: SeenMoves, overridden: Collection[int]) -> tuple[MoveGoal, ...]:
         """Goals for copies of brokers with an override that do not move; reads the metadata of the whole cluster."""
         idle = [b for b in overridden if b not in look.brokers and look.live.is_alive(b)]
         if not idle:
@@ -434,14 +434,14 @@ class MoveLooks:
         }
         return override_goals(idle, replicas)
 
-    def _once(self) -> MovesSeen:
+    def _once(self) -> SeenMoves:
         live = self._reader.live(())
         live = self._reader.with_states(live, live.running)
         goals = goals_of(live)
         at_ms = epoch_ms(self._clock.now())
-        return MovesSeen(at_ms=at_ms, live=live, goals=goals, dirs=self._reader.dirs(goals, live))
+        return SeenMoves(at_ms=at_ms, live=live, goals=goals, dirs=self._reader.dirs(goals, live))
 
-    def _is_comparable(self, look: MovesSeen) -> bool:
+    def _is_comparable(self, look: SeenMoves) -> bool:
         before = self._before
         if before is None:
             return False
@@ -457,10 +457,10 @@ LOOK_UP_S = 20.0
 MAX_HOSTS = 2000
 
 
-def measure_with(service: SampleQueries, clock: Clock, queries: TrafficQueries) -> Callable[[], Observed]:
+def measure_with(service: SampleQueries, clock: Clock, queries: TrafficQueries) -> Callable[[], TrafficObservation]:
     """A look at the service; a query that fails is among `problems`, and the law decides without its values."""
 
-    def measure() -> Observed:
+    def measure() -> TrafficObservation:
         at = clock.now()
         answers, problems = _ask(service, queries.texts(), at)
         return measured_of(answers, queries, epoch_ms(at), queries.window_s, problems)
@@ -470,14 +470,14 @@ def measure_with(service: SampleQueries, clock: Clock, queries: TrafficQueries) 
 
 def measure_hosts(
     service: HostQueries, clock: Clock, asked: HostQueriesAsked, *, with_type: bool
-) -> Callable[[], Observed]:
+) -> Callable[[], TrafficObservation]:
     """A look at a service with a series for each host; complete tags are looked up once, one request a host.
 
     `with_type`: instance types are needed, so that a host without one is asked for again.
     """
     kept: dict[str, HostTags] = {}
 
-    def measure() -> Observed:
+    def measure() -> TrafficObservation:
         at = clock.now()
         answers, problems = _ask(service, asked.texts(), at)
         hosts, now, end_s = hosts_of(answers)[:MAX_HOSTS], dict(kept), clock.monotonic() + LOOK_UP_S
@@ -501,9 +501,9 @@ def measure_hosts(
 
 def _ask(
     service: SampleQueries, texts: Mapping[str, str], at: datetime
-) -> tuple[dict[str, tuple[Sample, ...]], tuple[str, ...]]:
+) -> tuple[dict[str, tuple[MetricSample, ...]], tuple[str, ...]]:
     """What the service answers, and which queries failed."""
-    answers: dict[str, tuple[Sample, ...]] = {}
+    answers: dict[str, tuple[MetricSample, ...]] = {}
     problems: list[str] = []
     late = 0
     for name, text in texts.items():
@@ -602,7 +602,7 @@ def _until_no_conflict(change: Callable[[], None]) -> None:
 
 
 def request_rates(
-    requests: ControlRequests, token: int, by: str, rates: Rates, earlier: Rates | None, wait_s: float
+    requests: ControlRequests, token: int, by: str, rates: BrokerRates, earlier: BrokerRates | None, wait_s: float
 ) -> tuple[int, str]:
     """Request the rates of the run with a fencing token, unless they are requested; wait `wait_s` for its answer.
 
@@ -610,7 +610,7 @@ def request_rates(
     """
     found = requests.read(token)
     present = None if found is None else found.request.rates
-    wanted = for_run(rates, (present or earlier or Rates()).inside)
+    wanted = for_run(rates, (present or earlier or BrokerRates()).inside)
     writes = 0
     if found is not None and present == wanted:
         version = found.version
@@ -642,10 +642,10 @@ def compact(store: ControlStore, clock: Clock, cluster_id: str) -> None:
     if not state.throttled:
         lines.replace(b"")
     elif size > COMPACT_BYTES:
-        lines.replace(_shortest(state, clock, cluster_id, lines.name))
+        lines.replace(_shortest_memory(state, clock, cluster_id, lines.name))
 
 
-def _shortest(state: RunState, clock: Clock, cluster_id: str, name: str) -> bytes:
+def _shortest_memory(state: RunState, clock: Clock, cluster_id: str, name: str) -> bytes:
     memory = MemoryLines(name)
     journal = RunJournal(memory, clock, cluster_id=cluster_id, fingerprint=IDENTITY)
     changes = [
@@ -659,9 +659,9 @@ def _shortest(state: RunState, clock: Clock, cluster_id: str, name: str) -> byte
             changes.append(change_to_data(_change(key.kind, key.name, key.key, ConfigOp.APPEND, value)))
     for at in range(0, len(changes), LINE_CHANGES):
         # An intent without an effect: the same as of a process that was killed at it.
-        journal.intent(What.THROTTLE, {"changes": changes[at : at + LINE_CHANGES]})
+        journal.intent(JournalSubject.THROTTLE, {"changes": changes[at : at + LINE_CHANGES]})
     if state.wanted is not None:
-        journal.check(What.RATES, {"rates": rates_to_data(state.wanted)})
+        journal.check(JournalSubject.RATES, {"rates": rates_to_data(state.wanted)})
     return memory.data
 
 

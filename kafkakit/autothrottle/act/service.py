@@ -26,7 +26,7 @@ from kafkakit.autothrottle.decide.pacer import (
     refusal_page,
 )
 from kafkakit.autothrottle.decide.scenario import Scenario
-from kafkakit.autothrottle.decide.simulate import Simulation, simulate
+from kafkakit.autothrottle.decide.simulate import SimulationResult, simulate
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.errors import (
     InputError,
@@ -40,7 +40,7 @@ from kafkakit.execution.act.control_requests import EventQueue
 from kafkakit.execution.act.leases import Lease, lease_path, read_lease
 from kafkakit.execution.act.run_journal import journal_files, read_run_state
 from kafkakit.execution.decide.journal import ConfigKey
-from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.execution.decide.schedule.work import BrokerRates
 from kafkakit.execution.decide.throttle import LIST_KEYS, RATE_KEYS
 from kafkakit.ports.acting import Clock, Reporter, repeat_every
 from kafkakit.ports.admin import ClusterAdmin
@@ -316,7 +316,7 @@ def play_laws(
     reserve: float,
     tick_s: int,
     window_s: int,
-) -> Simulation:
+) -> SimulationResult:
     """Each law alone, one after another."""
     with reporter.progress("simulating") as bar:
 
@@ -334,7 +334,7 @@ def remove_each(store: OverrideStore, brokers: Iterable[int | None]) -> None:
         store.put(broker, None)
 
 
-def rates_of_run(state_dir: Path, cluster_id: str, token: int) -> Rates | None:
+def rates_of_run(state_dir: Path, cluster_id: str, token: int) -> BrokerRates | None:
     """The rates that the run with this fencing token was asked for, None where it has no journal on this host."""
     states = (read_run_state(file) for file in journal_files(state_dir, cluster_id))
     return next((s.wanted for s in states if s.token == token), None)

@@ -147,7 +147,7 @@ def serve(
 
 
 @contextmanager
-def leading(cli: CliContext, session: ClusterSession, command: str) -> Iterator[Lease]:
+def lead_cluster(cli: CliContext, session: ClusterSession, command: str) -> Iterator[Lease]:
     """The lead over the other pacers of the cluster while the context is open; `TryLaterError` names its holder."""
     from kafkakit.autothrottle.act.service import LEAD_TTL_S
 
@@ -334,7 +334,7 @@ class SimulatedMoves:
         self, cli: CliContext, session: ClusterSession, law: LawChoice, traffic: TrafficChoice, seconds: int
     ) -> tuple[Scenario, tuple[str, ...]]:
         from kafkakit.autothrottle.commands.options import open_pacer
-        from kafkakit.autothrottle.decide.measurements import Observed
+        from kafkakit.autothrottle.decide.measurements import TrafficObservation
         from kafkakit.autothrottle.decide.simulate import plan_flows, scenario_of
         from kafkakit.cli.run_options import read_plan
         from kafkakit.core.quantities import epoch_ms
@@ -347,7 +347,9 @@ class SimulatedMoves:
         plan = read_plan(self.plan)
         cli.cluster_id = plan.cluster_id
         measure = traffic.metrics.measure(session, with_type=bool(capacities.of_type))
-        seen = capacities.informed(Observed(at_ms=epoch_ms(session.clock.now())) if measure is None else measure())
+        seen = capacities.informed(
+            TrafficObservation(at_ms=epoch_ms(session.clock.now())) if measure is None else measure()
+        )
         scenario = scenario_of(replace(seen, flows=plan_flows(plan)), stated, plan.cluster_id, seconds)
         return scenario, (*seen.problems, "what producers write meanwhile is not in a plan and counts as nothing")
 
@@ -373,7 +375,7 @@ class ComparedLaws:
         words = [word.strip() for word in self.compare.split(",")]
         if len(set(words)) < len(words) or len(words) > MAX_LAWS:
             raise UsageError(f"--compare takes up to {MAX_LAWS} different laws", hint="write slo,headroom,fixed:40MB")
-        return tuple((word, _chosen(law, word).build()) for word in words)
+        return tuple((word, _choose_law(law, word).build()) for word in words)
 
     def times_s(self, metrics: MetricsChoice) -> tuple[int, int]:
         """Seconds between two ticks, and those that metrics are averaged over; raises `UsageError`."""
@@ -492,7 +494,7 @@ def client_factors(text: str) -> tuple[tuple[int, float], ...]:
     return tuple(found.items())
 
 
-def _chosen(law: LawChoice, word: str) -> LawChoice:
+def _choose_law(law: LawChoice, word: str) -> LawChoice:
     from kafkakit.core.errors import UsageError
 
     name, colon, rate = word.partition(":")
@@ -543,7 +545,7 @@ def once(
         if dry_run:
             tick = open_pacer(cli, session, law, traffic, place, None, take_over=take_over).preview()
         else:
-            with leading(cli, session, "autothrottle once") as lead:
+            with lead_cluster(cli, session, "autothrottle once") as lead:
                 tick = open_pacer(cli, session, law, traffic, place, lead, "10s", take_over=take_over).tick()
         cluster_id = session.cluster_id
     return finish(cli, once_report(tick, cluster_id, is_dry=dry_run))

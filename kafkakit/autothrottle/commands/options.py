@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kafkakit.autothrottle.act.service import EventSender, PacerService
     from kafkakit.autothrottle.decide.law import Capacities, Law
     from kafkakit.autothrottle.decide.pacer import Tick
-    from kafkakit.autothrottle.decide.simulate import Stated
+    from kafkakit.autothrottle.decide.simulate import StatedRates
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.session import ClusterSession
     from kafkakit.execution.act.leases import Lease
@@ -368,11 +368,11 @@ class LawChoice:
             )
         )
 
-    def stated(self, capacities: Capacities) -> Stated:
+    def stated(self, capacities: Capacities) -> StatedRates:
         """What is stated of brokers, for a simulation; raises `UsageError` for a text that cannot be read."""
-        from kafkakit.autothrottle.decide.simulate import Stated
+        from kafkakit.autothrottle.decide.simulate import StatedRates
 
-        return Stated(
+        return StatedRates(
             capacity=_rate(self.capacity),
             capacity_of=capacities.of_broker,
             client_rate=_rate(self.client_rate),

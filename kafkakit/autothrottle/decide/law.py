@@ -17,15 +17,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from kafkakit.autothrottle.decide.measurements import BrokerSeen, Flow, Load, Observed
+from kafkakit.autothrottle.decide.measurements import Flow, NetworkLoad, SeenBroker, TrafficObservation
 from kafkakit.config.keys import did_you_mean
 from kafkakit.config.yaml_text import yaml_items, yaml_root, yaml_scalar
 from kafkakit.core.documents import decode_json
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.options import option
 from kafkakit.core.quantities import format_rate, parse_rate
-from kafkakit.core.text import shell_command, some
-from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.core.text import few_of, shell_command
+from kafkakit.execution.decide.schedule.work import BrokerRates
 
 
 class Side(StrEnum):
@@ -73,7 +73,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reason:
+class RateReason:
     """Why one rate is what it is: `binding` names the limit that holds it (`capacity`, `floor`, ...)."""
 
     broker: int
@@ -84,35 +84,35 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class RateDecision:
     """The rates from now on, None to leave all as they are."""
 
-    rates: Rates | None
+    rates: BrokerRates | None
     memory: Memory
-    reasons: tuple[Reason, ...] = ()
+    reasons: tuple[RateReason, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
-Law = Callable[[Observed, Memory], Decision]
+Law = Callable[[TrafficObservation, Memory], RateDecision]
 
 
-def rates_of(now: Mapping[BrokerSide, RateMemory], memory: Memory, *, default: int | None = None) -> Rates | None:
+def rates_of(now: Mapping[BrokerSide, RateMemory], memory: Memory, *, default: int | None = None) -> BrokerRates | None:
     """The rates as the acting side takes them, None where each is set already; `default` is for all other brokers."""
     if {s: r.rate for s, r in now.items()} == {s: r.rate for s, r in memory.rates.items()}:
         return None
     by_side = {way: {b: r.rate for (b, w), r in now.items() if w is way} for way in Side}
-    return Rates(into=default, out=default, into_of=by_side[Side.INTO], out_of=by_side[Side.OUT])
+    return BrokerRates(into=default, out=default, into_of=by_side[Side.INTO], out_of=by_side[Side.OUT])
 
 
-def fixed_law(rate: int) -> Callable[[Observed, Memory], Decision]:
+def fixed_law(rate: int) -> Callable[[TrafficObservation, Memory], RateDecision]:
     """The law for a rate in bytes per second."""
 
-    def decide(observed: Observed, memory: Memory) -> Decision:
+    def decide(observed: TrafficObservation, memory: Memory) -> RateDecision:
         sides = {(f.source, Side.OUT) for f in observed.flows} | {(f.destination, Side.INTO) for f in observed.flows}
         reasons = tuple(
-            Reason(broker=b, side=s, rate=rate, binding="fixed", text="given by --rate") for b, s in sorted(sides)
+            RateReason(broker=b, side=s, rate=rate, binding="fixed", text="given by --rate") for b, s in sorted(sides)
         )
-        return Decision(rates=Rates(into=rate, out=rate), memory=memory, reasons=reasons)
+        return RateDecision(rates=BrokerRates(into=rate, out=rate), memory=memory, reasons=reasons)
 
     return decide
 
@@ -168,12 +168,12 @@ class HeadroomSettings:
     min_rate: int = 10_000_000
     hold_ms: int = 360_000
 
-    def stated_capacity(self, load: Load) -> float | None:
+    def stated_capacity(self, load: NetworkLoad) -> float | None:
         """What the broker's network can do, None where unknown."""
         return load.capacity or self.capacity
 
 
-def headroom(load: Load, capacity: float, throttle: float, percent: float, least: float) -> float:
+def headroom(load: NetworkLoad, capacity: float, throttle: float, percent: float, least: float) -> float:
     """The rate for one side: kafka-kit's formula, with the bytes that copies moved in place of their throttle."""
     total = load.total or 0.0
     moved = min(throttle, total) if load.moved is None else min(load.moved, total)
@@ -184,37 +184,39 @@ def headroom(load: Load, capacity: float, throttle: float, percent: float, least
 def headroom_law(settings: HeadroomSettings) -> Law:
     """The law with these options."""
 
-    def law(observed: Observed, memory: Memory) -> Decision:
+    def law(observed: TrafficObservation, memory: Memory) -> RateDecision:
         sides = tuple(sides_of(observed.flows))
         usable = {s for s in sides if _is_usable(settings, observed, s)}
         if sides and not usable:
-            return _blind(settings, observed, memory, sides)
+            return _decide_blind(settings, observed, memory, sides)
         units = unit_faults(observed, memory, settings.stated_capacity)
         reasons = [_headroom_rate(settings, observed, memory, s, units, is_usable=s in usable) for s in sides]
         missing = sorted({str(s[0]) for s in sides if s not in usable})
         words = f"no metrics or no capacity of broker {', '.join(missing)}: its rate stays, then falls to the minimum"
         warnings = (*units.warnings, words) if missing else units.warnings
-        decision = _decided(observed, memory, reasons, failures=0, warnings=warnings, usable=usable)
+        decision = _decision_of(observed, memory, reasons, failures=0, warnings=warnings, usable=usable)
         return replace(decision, memory=replace(decision.memory, short_since_ms=units.short_since_ms))
 
     return law
 
 
-def _is_usable(settings: HeadroomSettings, observed: Observed, side: BrokerSide) -> bool:
+def _is_usable(settings: HeadroomSettings, observed: TrafficObservation, side: BrokerSide) -> bool:
     load = load_of(observed, side)
     return observed.measured_ms >= 0 and load.total is not None and bool(settings.stated_capacity(load))
 
 
-def _blind(settings: HeadroomSettings, observed: Observed, memory: Memory, sides: tuple[BrokerSide, ...]) -> Decision:
+def _decide_blind(
+    settings: HeadroomSettings, observed: TrafficObservation, memory: Memory, sides: tuple[BrokerSide, ...]
+) -> RateDecision:
     failures = memory.failures + 1
     if failures <= settings.limits.failure_threshold:
         words = f"no metrics, {failures} time(s) in a row of {settings.limits.failure_threshold} allowed: rates stay"
         kept = replace(memory, failures=failures, at_ms=observed.at_ms)
-        return Decision(rates=None, memory=kept, warnings=(words,))
+        return RateDecision(rates=None, memory=kept, warnings=(words,))
     rate = settings.min_rate
     words = f"no metrics {failures} times in a row: {format_rate(rate)} for all brokers"
-    reasons = [Reason(broker=b, side=s, rate=rate, binding="floor", text="no metrics") for b, s in sides]
-    return _decided(observed, memory, reasons, failures=failures, warnings=(words,), usable=set())
+    reasons = [RateReason(broker=b, side=s, rate=rate, binding="floor", text="no metrics") for b, s in sides]
+    return _decision_of(observed, memory, reasons, failures=failures, warnings=(words,), usable=set())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,44 +246,46 @@ class UnitFaults:
 
 def _headroom_rate(
     settings: HeadroomSettings,
-    observed: Observed,
+    observed: TrafficObservation,
     memory: Memory,
     side: BrokerSide,
     units: UnitFaults,
     *,
     is_usable: bool,
-) -> Reason:
+) -> RateReason:
     old = memory.rates.get(side)
     load, broker = load_of(observed, side), side[0]
     if not is_usable:
         held = old is not None and old.seen_ms >= 0 and observed.at_ms - old.seen_ms <= settings.hold_ms
         rate = old.rate if old and held else settings.min_rate
-        return Reason(broker=broker, side=side[1], rate=rate, binding="hold" if held else "floor", text="no metrics")
+        return RateReason(
+            broker=broker, side=side[1], rate=rate, binding="hold" if held else "floor", text="no metrics"
+        )
     percent = settings.limits.max_tx_percent if side[1] is Side.OUT else settings.limits.max_rx_percent
     capacity = settings.stated_capacity(load) or 0.0
     if side in units.reasons:
         rate = int(min(settings.min_rate, capacity * percent / 100))
-        return Reason(broker=broker, side=side[1], rate=rate, binding="floor", text=units.reasons[side])
+        return RateReason(broker=broker, side=side[1], rate=rate, binding="floor", text=units.reasons[side])
     rate = int(headroom(load, capacity, old.rate if old else 0, percent, settings.min_rate))
     if side in units.doubted:
         rate = min(rate, max(old.rate if old else int(load.copied or 0), settings.min_rate))
     if old and abs(old.rate - rate) / old.rate * 100 < settings.limits.change_percent:
         text = f"{format_rate(rate)} is within {settings.limits.change_percent:g}% of the rate that is set"
-        return Reason(broker=broker, side=side[1], rate=old.rate, binding="hold", text=text)
+        return RateReason(broker=broker, side=side[1], rate=old.rate, binding="hold", text=text)
     text = f"{percent:g}% of what clients leave of {format_rate(int(capacity))}"
     binding = "floor" if rate <= settings.min_rate else "capacity"
-    return Reason(broker=broker, side=side[1], rate=rate, binding=binding, text=text)
+    return RateReason(broker=broker, side=side[1], rate=rate, binding=binding, text=text)
 
 
-def _decided(
-    observed: Observed,
+def _decision_of(
+    observed: TrafficObservation,
     memory: Memory,
-    reasons: list[Reason],
+    reasons: list[RateReason],
     *,
     failures: int,
     warnings: tuple[str, ...],
     usable: set[BrokerSide],
-) -> Decision:
+) -> RateDecision:
     """Rates for what was reasoned, None where all are set already."""
     rates: dict[BrokerSide, RateMemory] = {}
     for reason in reasons:
@@ -293,7 +297,7 @@ def _decided(
             calm_since_ms=observed.at_ms,
             seen_ms=observed.at_ms if side in usable else old.seen_ms if old else -1,
         )
-    return Decision(
+    return RateDecision(
         rates=rates_of(rates, memory),
         memory=Memory(rates=rates, failures=failures, at_ms=observed.at_ms),
         reasons=tuple(reasons),
@@ -313,10 +317,10 @@ def sides_of(flows: Iterable[Flow]) -> dict[BrokerSide, float]:
     return dict(sorted(ingest.items()))
 
 
-def load_of(observed: Observed, side: BrokerSide) -> Load:
+def load_of(observed: TrafficObservation, side: BrokerSide) -> NetworkLoad:
     """The traffic of one side, all unknown for a broker that was not seen."""
     seen = observed.brokers.get(side[0])
-    return Load() if seen is None else seen.into if side[1] is Side.INTO else seen.out
+    return NetworkLoad() if seen is None else seen.into if side[1] is Side.INTO else seen.out
 
 
 def peers_of(flows: Iterable[Flow]) -> dict[BrokerSide, tuple[BrokerSide, ...]]:
@@ -358,7 +362,9 @@ _BELOW = 10.0  # kilobytes are 1000 times fewer
 _CERTAIN = 0
 
 
-def unit_faults(observed: Observed, memory: Memory, capacity_of: Callable[[Load], float | None]) -> UnitFaults:
+def unit_faults(
+    observed: TrafficObservation, memory: Memory, capacity_of: Callable[[NetworkLoad], float | None]
+) -> UnitFaults:
     """What is wrong with the traffic of the sides that copy; `capacity_of` is what is stated of a load, bytes/s.
 
     Less traffic than copies counts once the whole window of the averages lies after the first such look, and then for
@@ -367,7 +373,7 @@ def unit_faults(observed: Observed, memory: Memory, capacity_of: Callable[[Load]
     loads = {s: load for s in sides_of(observed.flows) if (load := load_of(observed, s)).total is not None}
     if not loads:
         return UnitFaults(short_since_ms=memory.short_since_ms)
-    reasons = {s: text for s, load in loads.items() if (text := _above(load, capacity_of(load)))}
+    reasons = {s: text for s, load in loads.items() if (text := _excess_text(load, capacity_of(load)))}
     least = 1.0 if memory.short_since_ms == _CERTAIN else _BELOW
     short = {s: load for s, load in loads.items() if (load.copied or 0.0) > least * (load.total or 0.0)}
     if not short:
@@ -382,7 +388,7 @@ def unit_faults(observed: Observed, memory: Memory, capacity_of: Callable[[Load]
     return UnitFaults(reasons={side: text, **others, **reasons}, short_since_ms=_CERTAIN)
 
 
-def _above(load: Load, capacity: float | None) -> str:
+def _excess_text(load: NetworkLoad, capacity: float | None) -> str:
     """What is too much. Figures of copies that come from the source are averages of the same time as its traffic.
 
     The traffic of copies is left out: a network that is only stated to be slow lets bursts of them through.
@@ -417,13 +423,13 @@ class Capacities:
         """Both; these count where the others state the same."""
         return Capacities(of_broker={**others.of_broker, **self.of_broker}, of_type={**others.of_type, **self.of_type})
 
-    def known(self, seen: BrokerSeen) -> BrokerSeen:
+    def known(self, seen: SeenBroker) -> SeenBroker:
         """The broker with the capacity of its network, as far as it is stated."""
         own, by_type = self.of_broker.get(seen.broker), self.of_type.get(seen.instance_type)
         into, out = (replace(load, capacity=own or load.capacity or by_type) for load in (seen.into, seen.out))
         return replace(seen, into=into, out=out)
 
-    def informed(self, observed: Observed) -> Observed:
+    def informed(self, observed: TrafficObservation) -> TrafficObservation:
         """The observation with the capacities of all brokers."""
         return replace(observed, brokers={b: self.known(seen) for b, seen in observed.brokers.items()})
 
@@ -431,7 +437,7 @@ class Capacities:
 def with_capacities(law: Law, capacities: Capacities) -> Law:
     """The law, told the capacities; a broker of unknown type is named, and the law decides what that means for it."""
 
-    def informed(observed: Observed, memory: Memory) -> Decision:
+    def informed(observed: TrafficObservation, memory: Memory) -> RateDecision:
         brokers = observed.brokers
         moving = sorted({b for f in observed.flows for b in (f.source, f.destination)} & brokers.keys())
         lacking = [
@@ -442,7 +448,7 @@ def with_capacities(law: Law, capacities: Capacities) -> Law:
         decision = law(capacities.informed(observed), memory)
         if not lacking or not capacities.of_type:
             return decision
-        words = f"no capacity is stated for the instance type of broker {some(lacking)}"
+        words = f"no capacity is stated for the instance type of broker {few_of(lacking)}"
         return replace(decision, warnings=(words, *decision.warnings))
 
     return informed

@@ -12,20 +12,20 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from kafkakit.core.cluster_facts import Sample
+from kafkakit.core.cluster_facts import MetricSample
 from kafkakit.core.model import OFFSETS_TOPIC, TopicPartition
 from kafkakit.core.options import option
 from kafkakit.core.quantities import epoch_ms
-from kafkakit.core.text import some
+from kafkakit.core.text import few_of
 from kafkakit.execution.decide.journal import ConfigKey
-from kafkakit.execution.decide.plan_state import Goal, Live
+from kafkakit.execution.decide.plan_state import LiveState, MoveGoal
 from kafkakit.execution.decide.schedule.forecast import Dirs, intake_of
-from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.execution.decide.schedule.work import BrokerRates
 from kafkakit.execution.decide.throttle import Configs, wanted_rates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class NetworkLoad:
     """Bytes per second through a broker's network in one direction; None where the source does not say.
 
     `total` is all traffic, `moved` the part of it that copies of moves take, and `capacity` what the network can do.
@@ -39,15 +39,15 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerSeen:
+class SeenBroker:
     """One broker; `produce_p99_ms` and `queue_ms` are its request latency and queue time where the source has them.
 
     `instance_type` is the kind of machine it runs on, empty where unknown.
     """
 
     broker: int
-    into: Load = field(default_factory=Load)
-    out: Load = field(default_factory=Load)
+    into: NetworkLoad = field(default_factory=NetworkLoad)
+    out: NetworkLoad = field(default_factory=NetworkLoad)
     produce_p99_ms: float | None = None
     queue_ms: float | None = None
     is_alive: bool = True
@@ -66,7 +66,7 @@ class Flow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
+class TrafficObservation:
     """One look at `at_ms`. The metrics are averages over `window_ms` that end at `measured_ms`, -1 for none.
 
     Latencies tell of `health_window_ms`, where that is longer.
@@ -78,7 +78,7 @@ class Observed:
     measured_ms: int = -1
     window_ms: int = 0
     health_window_ms: int = 0
-    brokers: Mapping[int, BrokerSeen] = field(default_factory=dict)
+    brokers: Mapping[int, SeenBroker] = field(default_factory=dict)
     flows: tuple[Flow, ...] = ()
     under_replicated: int | None = None
     under_min_isr: int | None = None
@@ -86,12 +86,12 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MovesSeen:
+class SeenMoves:
     """The moves of a cluster at one time, whichever program began them."""
 
     at_ms: int
-    live: Live
-    goals: tuple[Goal, ...] = ()
+    live: LiveState
+    goals: tuple[MoveGoal, ...] = ()
     dirs: Dirs = field(default_factory=dict)
 
     @property
@@ -109,18 +109,18 @@ class MovesSeen:
         return found
 
 
-def goals_of(live: Live) -> tuple[Goal, ...]:
+def goals_of(live: LiveState) -> tuple[MoveGoal, ...]:
     """The moves with a copy to make; one whose topic is gone by now is left out."""
     found = []
     for key, move in sorted(live.running.items()):
         state = live.states.get(key)
         if state is not None and move.adding:
             holders = tuple(b for b in state.replicas if b not in move.adding)
-            found.append(Goal(key=key, target=move.target, holders=holders, running=True))
+            found.append(MoveGoal(key=key, target=move.target, holders=holders, running=True))
     return tuple(found)
 
 
-def observed_of(before: MovesSeen, after: MovesSeen, measured: Observed | None = None) -> Observed:
+def observed_of(before: SeenMoves, after: SeenMoves, measured: TrafficObservation | None = None) -> TrafficObservation:
     """What log dirs tell, with what a metrics source measured beside it.
 
     The brokers alone tell what copies take; all traffic and what a network can do come from `measured`.
@@ -150,9 +150,11 @@ def observed_of(before: MovesSeen, after: MovesSeen, measured: Observed | None =
                     left_bytes=flow.left_bytes + max(0, size - (now or 0)),
                     ingest_per_s=flow.ingest_per_s + ingest.get(goal.key, 0.0),
                 )
-    base = measured or Observed(at_ms=after.at_ms, measured_ms=after.at_ms, window_ms=max(0, round(seconds * 1000)))
+    base = measured or TrafficObservation(
+        at_ms=after.at_ms, measured_ms=after.at_ms, window_ms=max(0, round(seconds * 1000))
+    )
     brokers = {
-        b: _seen(base.brokers.get(b) or BrokerSeen(broker=b), into.get(b), out.get(b), after.live.is_alive(b))
+        b: _add_loads(base.brokers.get(b) or SeenBroker(broker=b), into.get(b), out.get(b), after.live.is_alive(b))
         for b in sorted({*base.brokers, *after.brokers, *after.live.brokers})
     }
     return replace(
@@ -160,20 +162,20 @@ def observed_of(before: MovesSeen, after: MovesSeen, measured: Observed | None =
         at_ms=after.at_ms,
         brokers=brokers,
         flows=tuple(f for _, f in sorted(flows.items())),
-        problems=(*base.problems, *_silent(after)),
+        problems=(*base.problems, *_silent_brokers(after)),
     )
 
 
-def _seen(seen: BrokerSeen, into: float | None, out: float | None, is_alive: bool) -> BrokerSeen:
+def _add_loads(seen: SeenBroker, into: float | None, out: float | None, is_alive: bool) -> SeenBroker:
     return replace(seen, into=_load(seen.into, into), out=_load(seen.out, out), is_alive=is_alive)
 
 
-def _load(load: Load, moved: float | None) -> Load:
+def _load(load: NetworkLoad, moved: float | None) -> NetworkLoad:
     """A source's own figure of copies is an average of the same time as its totals, so it goes first."""
     return load if moved is None else replace(load, moved=moved if load.moved is None else load.moved, copied=moved)
 
 
-def _silent(look: MovesSeen) -> tuple[str, ...]:
+def _silent_brokers(look: SeenMoves) -> tuple[str, ...]:
     return tuple(f"broker {b} does not tell its log dirs: {a.error}" for b, a in sorted(look.dirs.items()) if a.error)
 
 
@@ -186,8 +188,13 @@ def _bytes(dirs: Dirs, broker: int, key: TopicPartition) -> int | None:
 
 
 def own_rates(
-    goals: Collection[Goal], rates: Rates, held: Collection[ConfigKey], now: Configs, *, take_over: bool = False
-) -> tuple[Rates, tuple[str, ...]]:
+    goals: Collection[MoveGoal],
+    rates: BrokerRates,
+    held: Collection[ConfigKey],
+    now: Configs,
+    *,
+    take_over: bool = False,
+) -> tuple[BrokerRates, tuple[str, ...]]:
     """The rates without those sides of brokers that another process throttles, and these in words.
 
     A rate that was there before ours is another process's: it is not replaced, and our lists do not fall under it.
@@ -209,7 +216,7 @@ def own_rates(
     return replace(rates, into_of=into_of, out_of=out_of), words
 
 
-def for_run(rates: Rates, inside: int | None) -> Rates:
+def for_run(rates: BrokerRates, inside: int | None) -> BrokerRates:
     """The rates for a run of kafkakit, which may begin moves on other brokers: there the lowest of them holds.
 
     `inside` is the run's rate between log dirs, which stays.
@@ -218,7 +225,9 @@ def for_run(rates: Rates, inside: int | None) -> Rates:
     return replace(rates, into=into, out=out, inside=inside)
 
 
-def override_goals(brokers: Collection[int], replicas: Mapping[TopicPartition, tuple[int, ...]]) -> tuple[Goal, ...]:
+def override_goals(
+    brokers: Collection[int], replicas: Mapping[TopicPartition, tuple[int, ...]]
+) -> tuple[MoveGoal, ...]:
     """Copies on brokers with an override that take part in no move: their catching up is throttled, as kafka-kit does.
 
     The offsets topic is left out, as there.
@@ -228,7 +237,7 @@ def override_goals(brokers: Collection[int], replicas: Mapping[TopicPartition, t
     for key, copies in sorted(replicas.items()):
         target = tuple(b for b in copies if b in chosen)
         if target and key.topic != OFFSETS_TOPIC:
-            found.append(Goal(key=key, target=target, holders=()))
+            found.append(MoveGoal(key=key, target=target, holders=()))
     return tuple(found)
 
 
@@ -274,12 +283,12 @@ class TrafficQueries:
 
 
 def measured_of(
-    answers: Mapping[str, tuple[Sample, ...]],
+    answers: Mapping[str, tuple[MetricSample, ...]],
     queries: TrafficQueries,
     at_ms: int,
     window_s: int,
     problems: tuple[str, ...] = (),
-) -> Observed:
+) -> TrafficObservation:
     """The answers by broker; series without a broker's id and values that are no numbers are left out.
 
     `measured_ms` is the oldest time among the samples of all traffic, -1 where there is none.
@@ -298,17 +307,17 @@ def measured_of(
             if name in ("into", "out"):
                 oldest.append(epoch_ms(sample.time))
     brokers = {
-        broker: BrokerSeen(
+        broker: SeenBroker(
             broker=broker,
-            into=Load(total=found.get("into"), moved=found.get("moved_into")),
-            out=Load(total=found.get("out"), moved=found.get("moved_out")),
+            into=NetworkLoad(total=found.get("into"), moved=found.get("moved_into")),
+            out=NetworkLoad(total=found.get("out"), moved=found.get("moved_out")),
             produce_p99_ms=found.get("produce_p99_ms"),
             queue_ms=found.get("queue_ms"),
             instance_type=types[broker],
         )
         for broker, found in sorted(values.items())
     }
-    return Observed(
+    return TrafficObservation(
         at_ms=at_ms,
         measured_ms=min(oldest, default=-1),
         window_ms=window_s * 1000,
@@ -398,21 +407,21 @@ def read_tags(tags: Collection[str], asked: HostQueriesAsked) -> HostTags:
     return HostTags(broker=int(number) if is_id else None, instance_type=found.get(asked.type_tag, ""))
 
 
-def hosts_of(answers: Mapping[str, Collection[Sample]]) -> tuple[str, ...]:
+def hosts_of(answers: Mapping[str, Collection[MetricSample]]) -> tuple[str, ...]:
     """The hosts that the answers name, sorted."""
     return tuple(sorted({s.labels["host"] for samples in answers.values() for s in samples if s.labels.get("host")}))
 
 
 def measured_by_host(
-    answers: Mapping[str, Collection[Sample]], tags: Mapping[str, HostTags], asked: HostQueriesAsked, at: datetime
-) -> Observed:
+    answers: Mapping[str, Collection[MetricSample]], tags: Mapping[str, HostTags], asked: HostQueriesAsked, at: datetime
+) -> TrafficObservation:
     """The answers by broker; what cannot be used is among `problems`, by host, and left out.
 
     A point's time is the begin of what it averages over. One that ended more than `window_s` ago is too old. Hosts
     without `tags` are left out silently: what asked for their tags names them.
     """
     window = timedelta(seconds=asked.window_s)
-    kept: dict[str, dict[int, tuple[str, Sample]]] = defaultdict(dict)
+    kept: dict[str, dict[int, tuple[str, MetricSample]]] = defaultdict(dict)
     faults: dict[str, set[str]] = defaultdict(set)
     for name, samples in answers.items():
         for sample in samples:
@@ -430,13 +439,13 @@ def measured_by_host(
             if other is not None:
                 faults[f"two hosts are broker {found.broker}, the later one is used"] |= {host, other[0]}
             if other is None or (other[1].time, other[0]) < (end, host):
-                kept[name][found.broker] = host, Sample(labels, sample.value, end)
+                kept[name][found.broker] = host, MetricSample(labels, sample.value, end)
     told = {name: tuple(s for _, s in by_broker.values()) for name, by_broker in kept.items()}
-    problems = tuple(f"{fault}: host {some(sorted(hosts))}" for fault, hosts in sorted(faults.items()))
+    problems = tuple(f"{fault}: host {few_of(sorted(hosts))}" for fault, hosts in sorted(faults.items()))
     return measured_of(told, _TOLD, epoch_ms(at), asked.window_s, problems)
 
 
-def _fault(tags: HostTags, sample: Sample, name: str, *, is_old: bool) -> str:
+def _fault(tags: HostTags, sample: MetricSample, name: str, *, is_old: bool) -> str:
     if tags.broker is None:
         return "no tag tells the broker's id"
     if math.isnan(sample.value):

@@ -22,12 +22,12 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from kafkakit.autothrottle.decide.law import Decision, Memory, RateMemory, Reason, Side
+from kafkakit.autothrottle.decide.law import Memory, RateDecision, RateMemory, RateReason, Side
 from kafkakit.core.documents import DocumentKind, decode_document, decode_json, encode_document, encode_json
 from kafkakit.core.errors import InputError
 from kafkakit.core.rpc import Event, HttpPage, HttpRequest
 from kafkakit.execution.decide.journal import ConfigKey
-from kafkakit.execution.decide.schedule.work import Rates, rates_to_data
+from kafkakit.execution.decide.schedule.work import BrokerRates, rates_to_data
 from kafkakit.execution.decide.throttle import LEADER_RATE
 
 MB = 1_000_000
@@ -69,12 +69,12 @@ class Overrides:
         others = {b: o for b, o in self.of.items() if b != broker}
         return replace(self, of=dict(sorted((others if override is None else {**others, broker: override}).items())))
 
-    def over(self, rates: Rates | None, brokers: Collection[int]) -> Rates | None:
+    def over(self, rates: BrokerRates | None, brokers: Collection[int]) -> BrokerRates | None:
         """The rates of a law with the overrides in their place, for each of these brokers; None: no rates at all."""
         every = self.every or Override()
         if rates is None and self.every is None and not self.of.keys() & set(brokers):
             return None
-        law = rates or Rates()
+        law = rates or BrokerRates()
         into_of: dict[int, int] = {}
         out_of: dict[int, int] = {}
         for broker in sorted(brokers):
@@ -85,7 +85,7 @@ class Overrides:
                 into_of[broker] = into
             if out is not None:
                 out_of[broker] = out
-        return Rates(into_of=into_of, out_of=out_of)
+        return BrokerRates(into_of=into_of, out_of=out_of)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +97,8 @@ class Tick:
     """
 
     moves: int
-    decision: Decision
-    rates: Rates | None = None
+    decision: RateDecision
+    rates: BrokerRates | None = None
     left_bytes: int = 0
     writes: int = 0
     requested_from: str = ""
@@ -118,7 +118,7 @@ class Tick:
     def with_settings(self, settings: Mapping[ConfigKey, int]) -> "Tick":
         """The tick with exactly these settings of brokers as rates, and the reasons for them."""
         sides = [(int(k.name), Side.OUT if k.key == LEADER_RATE else Side.INTO, r) for k, r in sorted(settings.items())]
-        rates = Rates(
+        rates = BrokerRates(
             into_of={b: rate for b, side, rate in sides if side is Side.INTO},
             out_of={b: rate for b, side, rate in sides if side is Side.OUT},
         )
@@ -167,12 +167,12 @@ def decode_tick(data: bytes, source: str) -> SavedTick:
     return decode_document(data, KIND, SavedTick, source)
 
 
-def reasons_data(reasons: tuple[Reason, ...]) -> tuple[tuple[int, str, int, str, str], ...]:
+def reasons_data(reasons: tuple[RateReason, ...]) -> tuple[tuple[int, str, int, str, str], ...]:
     """Reasons as rows: broker, direction, rate, what limits it, why."""
     return tuple((r.broker, r.side.value, r.rate, r.binding, r.text) for r in reasons)
 
 
-def rates_data(rates: Rates | None) -> Mapping[str, Any] | None:
+def rates_data(rates: BrokerRates | None) -> Mapping[str, Any] | None:
     """Rates as data, None for none."""
     return None if rates is None else rates_to_data(rates)
 
@@ -373,17 +373,17 @@ def perform(
     if call.verb is Verb.READ:
         overrides = read()
         found = overrides.every if call.broker is None else overrides.of.get(call.broker)
-        return _reply(_named(call.broker, read_text(found)), override=found, as_json=as_json)
+        return _reply(_name_broker(call.broker, read_text(found)), override=found, as_json=as_json)
     if call.verb is Verb.REMOVE_ALL:
         brokers = sorted(read().of, key=str)
         for broker in brokers:
             put(broker, None)
-        return _reply("".join(_named(b, "throttle removed\n") for b in brokers), as_json=as_json)
+        return _reply("".join(_name_broker(b, "throttle removed\n") for b in brokers), as_json=as_json)
     put(call.broker, call.override)
     if call.override is None:
-        return _reply(_named(call.broker, "throttle removed\n"), as_json=as_json)
+        return _reply(_name_broker(call.broker, "throttle removed\n"), as_json=as_json)
     words = f"throttle successfully set to {_rate_words(call.override)}\n"
-    return _reply(_named(call.broker, words), override=call.override, as_json=as_json)
+    return _reply(_name_broker(call.broker, words), override=call.override, as_json=as_json)
 
 
 def refusal_page(refusal: Refusal, *, as_json: bool) -> HttpPage:
@@ -421,7 +421,7 @@ def _rate_words(override: Override) -> str:
     return f"{rate:g}MB/s, autoremove=={'true' if override.autoremove else 'false'}"
 
 
-def _named(broker: int | None, words: str) -> str:
+def _name_broker(broker: int | None, words: str) -> str:
     return words if broker is None else f"broker {broker}: {words}"
 
 

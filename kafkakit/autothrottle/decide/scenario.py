@@ -74,7 +74,7 @@ def with_factors(scenario: Scenario, factors: tuple[tuple[int, float], ...]) -> 
     )
 
 
-def remaining(scenario: Scenario, reserve: float) -> Floats:
+def remaining_rates(scenario: Scenario, reserve: float) -> Floats:
     """What clients leave of the real lines less the reserve, bytes/s by (direction, broker, piece); 0 while dead."""
     left = (1 - reserve) * scenario.real - scenario.clients
     return np.maximum(0.0, left) * scenario.alive
@@ -85,19 +85,19 @@ def least_seconds(scenario: Scenario, reserve: float) -> int:
 
     `seconds` where that is longer. O(pieces x (brokers + flows)).
     """
-    free = remaining(scenario, reserve)
+    free = remaining_rates(scenario, reserve)
     longest = 0
     for side, ends in enumerate((scenario.source, scenario.target)):
         for broker in set(ends.tolist()):
             # Without what is written meanwhile, since a flow that has ended takes no more of it.
             size = float(scenario.left[ends == broker].sum())
-            longest = max(longest, _first(scenario, size, 0.0, free[side, broker]))
+            longest = max(longest, _first_second(scenario, size, 0.0, free[side, broker]))
     for s, d, size, grows in zip(scenario.source, scenario.target, scenario.left, scenario.ingest, strict=True):
-        longest = max(longest, _first(scenario, float(size), float(grows), np.minimum(free[0, s], free[1, d])))
+        longest = max(longest, _first_second(scenario, float(size), float(grows), np.minimum(free[0, s], free[1, d])))
     return longest
 
 
-def _first(scenario: Scenario, size: float, grows: float, rates: Floats) -> int:
+def _first_second(scenario: Scenario, size: float, grows: float, rates: Floats) -> int:
     """The first second at whose end `size` and what it grows by a second have passed at the rates of the pieces."""
     ends = np.minimum(np.append(scenario.starts_s[1:], scenario.seconds), scenario.seconds)
     passed = np.cumsum(rates * np.diff(ends, prepend=0))
@@ -116,7 +116,7 @@ def ideal_seconds(scenario: Scenario, reserve: float) -> int:
     Bytes are shared between flows as brokers share them; no quota window, no measurement, no delay. `seconds` where it
     is longer.
     """
-    free, left = remaining(scenario, reserve), scenario.left.copy()
+    free, left = remaining_rates(scenario, reserve), scenario.left.copy()
     ends = np.minimum(np.append(scenario.starts_s[1:], scenario.seconds), scenario.seconds)
     t = 0
     for piece, end in enumerate(ends):
@@ -181,7 +181,7 @@ def read_scenario(data: bytes, source: str, seconds: int) -> Scenario:
     Raises `InputError` that names the entry: wrong types, unknown keys and brokers, amounts out of range, limits.
     """
     if not data.lstrip().startswith(b"{"):
-        data = encode_json(_plain(yaml_root(data, source), source))
+        data = encode_json(_plain_value(yaml_root(data, source), source))
     found = decode_document(data, KIND, _Document, source)
     at = {entry.id: n for n, entry in enumerate(found.brokers)}
     if len(at) < len(found.brokers):
@@ -245,12 +245,12 @@ def encode_scenario(scenario: Scenario) -> bytes:
     return encode_document(KIND, document, leave_out=("kafkakit",))
 
 
-def _plain(node: Node, source: str) -> object:
+def _plain_value(node: Node, source: str) -> object:
     """A YAML node as a value; plain scalars that look like numbers and switches are such."""
     if isinstance(node, MappingNode):
-        return {name: _plain(child, source) for name, _, child in yaml_items(node, source, "")}
+        return {name: _plain_value(child, source) for name, _, child in yaml_items(node, source, "")}
     if not isinstance(node, ScalarNode):
-        return [_plain(item, source) for item in yaml_list(node)]
+        return [_plain_value(item, source) for item in yaml_list(node)]
     text: str = node.value
     if node.style is None and text in ("true", "false"):
         return text == "true"

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from kafkakit.autothrottle.decide.law import Decision, Law, Memory, Side
-from kafkakit.autothrottle.decide.measurements import BrokerSeen, Flow, Load, Observed
+from kafkakit.autothrottle.decide.law import Law, Memory, RateDecision, Side
+from kafkakit.autothrottle.decide.measurements import Flow, NetworkLoad, SeenBroker, TrafficObservation
 from kafkakit.autothrottle.decide.scenario import Floats, Ints, Scenario, ideal_seconds, least_seconds
 from kafkakit.core.errors import UsageError
 from kafkakit.core.plan import Plan
-from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.execution.decide.schedule.work import BrokerRates
 from kafkakit.simulator.cluster import QuotaModel
 from kafkakit.simulator.flows import LoadedCopies
 
@@ -31,7 +31,7 @@ Watch = Callable[[int, LoadedCopies], None]
 
 
 @dataclass(slots=True, kw_only=True)
-class Played:
+class PlayedScenario:
     """One scenario under one law: seconds until all had caught up, and seconds in which clients had to wait.
 
     A broker's direction is full in a second when what quotas let through does not fit beside clients that would fit
@@ -66,12 +66,12 @@ class Played:
 
 def play(
     scenarios: Sequence[Scenario], laws: Sequence[Law], *, tick_s: int, window_s: int, watch: Watch | None = None
-) -> list[Played]:
+) -> list[PlayedScenario]:
     """Play each scenario with its law, all at once; a law looks every `tick_s` at averages over `window_s`."""
     players, copies = _players(scenarios, laws)
     brokers, longest_s = copies.moved.shape[1], max(s.seconds for s in scenarios)
     seen = np.zeros((window_s + _LATE_S, 3, 2, brokers))  # by second modulo
-    waits = _Waits(brokers)
+    waits = _ClientWaits(brokers)
     for t in range(longest_s):
         at = t % _CHUNK_S
         if at == 0:
@@ -105,7 +105,7 @@ def play(
     return [player.played for player in players]
 
 
-class _Waits:
+class _ClientWaits:
     """Counts, by direction and broker, the seconds in which clients wait."""
 
     def __init__(self, brokers: int) -> None:
@@ -149,7 +149,7 @@ class _Player:
 
     def __init__(self, scenario: Scenario, law: Law, brokers: slice, flows: slice) -> None:
         self.scenario, self.law, self.brokers, self.flows = scenario, law, brokers, flows
-        self.memory, self.played = Memory(), Played()
+        self.memory, self.played = Memory(), PlayedScenario()
 
     def is_open(self, t: int) -> bool:
         """True while there is something to copy and time."""
@@ -172,7 +172,7 @@ class _Player:
             rates[self.brokers] = wanted
         self.played.changes += any((r[self.brokers] != b).any() for r, b in zip(copies.rates, before, strict=True))
 
-    def _look(self, t: int, copies: LoadedCopies, seen: Floats, window_s: int) -> Observed:
+    def _look(self, t: int, copies: LoadedCopies, seen: Floats, window_s: int) -> TrafficObservation:
         scenario, ids = self.scenario, self.scenario.broker_ids
         until = t if scenario.seen_until is None else int(scenario.seen_until[t])
         at_ms = scenario.at_ms + t * 1000
@@ -188,10 +188,10 @@ class _Player:
             for n in np.flatnonzero(left > _DONE).tolist()
         )
         if until < 0:
-            return Observed(at_ms=at_ms, flows=flows, problems=("no metrics",))
+            return TrafficObservation(at_ms=at_ms, flows=flows, problems=("no metrics",))
         mean = seen[np.arange(until - window_s, until) % len(seen)][..., self.brokers].mean(axis=0)
         alive = scenario.alive[:, scenario.pieces(t, 1)[0]]
-        return Observed(
+        return TrafficObservation(
             at_ms=at_ms,
             measured_ms=scenario.at_ms + until * 1000,
             window_ms=window_s * 1000,
@@ -199,10 +199,10 @@ class _Player:
             flows=flows,
         )
 
-    def _seen(self, broker: int, n: int, mean: Floats, *, is_alive: bool) -> BrokerSeen:
+    def _seen(self, broker: int, n: int, mean: Floats, *, is_alive: bool) -> SeenBroker:
         scenario = self.scenario
         out, into = (
-            Load(
+            NetworkLoad(
                 total=float(mean[_TOTAL, way]) if scenario.is_measured else None,
                 moved=float(mean[_MOVED, way]),
                 capacity=float(scenario.line[way, n]) if scenario.is_measured else None,
@@ -210,10 +210,10 @@ class _Player:
             for way in (0, 1)
         )
         wait = None if scenario.idle_ms is None else scenario.idle_ms * float(mean[_WAIT].max())
-        return BrokerSeen(broker=broker, out=out, into=into, produce_p99_ms=wait, is_alive=is_alive)
+        return SeenBroker(broker=broker, out=out, into=into, produce_p99_ms=wait, is_alive=is_alive)
 
 
-def _settings(rates: Rates, brokers: Sequence[int]) -> tuple[list[float], list[float]]:
+def _settings(rates: BrokerRates, brokers: Sequence[int]) -> tuple[list[float], list[float]]:
     unlimited = float("inf")
     out = [unlimited if (r := rates.out_of_broker(b)) is None else float(r) for b in brokers]
     into = [unlimited if (r := rates.into_broker(b)) is None else float(r) for b in brokers]
@@ -229,7 +229,7 @@ SIDES = (Side.OUT, Side.INTO)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stated:
+class StatedRates:
     """What was stated of brokers, bytes/s: capacities, of all and of single ones, and what clients take."""
 
     capacity: float | None = None
@@ -252,13 +252,13 @@ class SimulatedLaw:
     """What one law did; `warnings` are the first that it gave."""
 
     name: str
-    played: Played
+    played: PlayedScenario
     samples: tuple[RateSample, ...]
     warnings: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Simulation:
+class SimulationResult:
     """Laws on one scenario. No law that leaves clients what they need ends before `least_s`.
 
     `ideal_s` is what ideal rates take that keep `reserve`. `is_cut`: the scenario was cut to the limit of work.
@@ -272,7 +272,7 @@ class Simulation:
     is_cut: bool = False
 
 
-def scenario_of(observed: Observed, stated: Stated, name: str, seconds: int) -> Scenario:
+def scenario_of(observed: TrafficObservation, stated: StatedRates, name: str, seconds: int) -> Scenario:
     """The observed moves beside constant client traffic, played for at most `seconds`.
 
     Raises `UsageError` for a broker whose capacity or client traffic is neither measured nor stated.
@@ -288,7 +288,7 @@ def scenario_of(observed: Observed, stated: Stated, name: str, seconds: int) -> 
         line=line,
         real=line[..., None],
         clients=clients[..., None],
-        alive=np.array([observed.brokers.get(b, BrokerSeen(broker=b)).is_alive for b in ids], dtype=bool)[:, None],
+        alive=np.array([observed.brokers.get(b, SeenBroker(broker=b)).is_alive for b in ids], dtype=bool)[:, None],
         source=np.array([at[f.source] for f in observed.flows], dtype=np.intp),
         target=np.array([at[f.destination] for f in observed.flows], dtype=np.intp),
         left=np.array([float(f.left_bytes) for f in observed.flows]),
@@ -322,29 +322,29 @@ def plan_flows(plan: Plan) -> tuple[Flow, ...]:
 
 def simulate(
     scenario: Scenario, laws: Iterable[tuple[str, Law]], *, reserve: float, tick_s: int, window_s: int
-) -> Simulation:
+) -> SimulationResult:
     """Play each law alone against the scenario, or against as much of its time as `MAX_WORK` allows.
 
     Without flows nothing is played.
     """
     if not len(scenario.source):
-        return Simulation(scenario=scenario, reserve=reserve, least_s=0, ideal_s=0, laws=())
+        return SimulationResult(scenario=scenario, reserve=reserve, least_s=0, ideal_s=0, laws=())
     most_s = MAX_WORK // (_SECOND_WORK + len(scenario.broker_ids) + len(scenario.source))
     cut = replace(scenario, seconds=min(scenario.seconds, max(1, most_s)))
-    return Simulation(
+    return SimulationResult(
         scenario=cut,
         reserve=reserve,
         least_s=least_seconds(cut, 0.0),
         ideal_s=ideal_seconds(cut, reserve),
-        laws=tuple(_simulated(cut, name, law, tick_s, window_s) for name, law in laws),
+        laws=tuple(_simulate_law(cut, name, law, tick_s, window_s) for name, law in laws),
         is_cut=cut.seconds < scenario.seconds,
     )
 
 
-def _simulated(scenario: Scenario, name: str, law: Law, tick_s: int, window_s: int) -> SimulatedLaw:
+def _simulate_law(scenario: Scenario, name: str, law: Law, tick_s: int, window_s: int) -> SimulatedLaw:
     warnings: dict[str, None] = {}
 
-    def noted(observed: Observed, memory: Memory) -> Decision:
+    def noted(observed: TrafficObservation, memory: Memory) -> RateDecision:
         decision = law(observed, memory)
         warnings.update(dict.fromkeys(decision.warnings))
         return decision
@@ -374,7 +374,7 @@ class _Recorder:
         self._copied = self._copied + copies.moved
         self._found[-1] = RateSample(at_s=begin, seconds=seconds, copied=self._copied / seconds, rates=self._rates)
         if len(self._found) == _MAX_SAMPLES and seconds == self._step_s:
-            self._found = merged(self._found, 2)
+            self._found = merge_samples(self._found, 2)
             self._step_s *= 2
 
     def samples(self) -> tuple[RateSample, ...]:
@@ -382,7 +382,7 @@ class _Recorder:
         return tuple(self._found)
 
 
-def merged(samples: Iterable[RateSample], each: int) -> list[RateSample]:
+def merge_samples(samples: Iterable[RateSample], each: int) -> list[RateSample]:
     """Each `each` neighbours as one: the mean of what was copied, the first rates."""
     listed = list(samples)
     groups = [listed[n : n + each] for n in range(0, len(listed), each)]
@@ -407,12 +407,12 @@ def busiest(samples: Iterable[RateSample], most: int) -> list[tuple[int, int]]:
     return [(int(n) // total.shape[1], int(n) % total.shape[1]) for n in order if total.flat[n] > 0]
 
 
-def _load(observed: Observed, broker: int, side: Side) -> Load:
-    seen = observed.brokers.get(broker, BrokerSeen(broker=broker))
+def _load(observed: TrafficObservation, broker: int, side: Side) -> NetworkLoad:
+    seen = observed.brokers.get(broker, SeenBroker(broker=broker))
     return seen.out if side is Side.OUT else seen.into
 
 
-def _capacity(broker: int, load: Load, stated: Stated) -> float:
+def _capacity(broker: int, load: NetworkLoad, stated: StatedRates) -> float:
     found = stated.capacity_of.get(broker) or load.capacity or stated.capacity
     if found is None:
         raise UsageError(
@@ -421,7 +421,7 @@ def _capacity(broker: int, load: Load, stated: Stated) -> float:
     return found
 
 
-def _clients(broker: int, load: Load, stated: Stated) -> float:
+def _clients(broker: int, load: NetworkLoad, stated: StatedRates) -> float:
     if load.total is not None:
         return max(0.0, load.total - (load.moved or 0.0))
     if stated.client_rate is None:

@@ -18,11 +18,11 @@ from fractions import Fraction
 from kafkakit.autothrottle.decide.law import (
     INFINITE,
     BrokerSide,
-    Decision,
     Law,
     Memory,
+    RateDecision,
     RateMemory,
-    Reason,
+    RateReason,
     Side,
     load_of,
     peers_of,
@@ -31,7 +31,7 @@ from kafkakit.autothrottle.decide.law import (
     unit_faults,
     within_peers,
 )
-from kafkakit.autothrottle.decide.measurements import BrokerSeen, Load, Observed
+from kafkakit.autothrottle.decide.measurements import NetworkLoad, SeenBroker, TrafficObservation
 from kafkakit.core.errors import UsageError
 from kafkakit.core.quantities import format_rate, parse_percent
 
@@ -89,11 +89,11 @@ class SloSettings:
     rules: tuple[TimeRule, ...] = ()
     utc_offset_s: int = 0
 
-    def stated_capacity(self, load: Load) -> float | None:
+    def stated_capacity(self, load: NetworkLoad) -> float | None:
         """What the network can do: as the side's load says, or stated for all."""
         return load.capacity or self.capacity
 
-    def breach(self, seen: BrokerSeen) -> str:
+    def breach(self, seen: SeenBroker) -> str:
         """What of the broker's health is worse than its objective, empty for nothing."""
         for what, value, most in (
             ("produce p99", seen.produce_p99_ms, self.p99_ms),
@@ -103,17 +103,17 @@ class SloSettings:
                 return f"{what} {value:.0f} ms, objective {most:.0f} ms"
         return ""
 
-    def has_health(self, seen: BrokerSeen) -> bool:
+    def has_health(self, seen: SeenBroker) -> bool:
         """True when an objective and its measurement are both there."""
         p99 = self.p99_ms is not None and seen.produce_p99_ms is not None
         return p99 or (self.queue_ms is not None and seen.queue_ms is not None)
 
-    def is_enough(self, seen: BrokerSeen, load: Load) -> bool:
+    def is_enough(self, seen: SeenBroker, load: NetworkLoad) -> bool:
         """True when traffic, a statement or an objective bounds the rate of this side."""
         stated = self.stated_capacity(load) is not None
         return self.has_health(seen) or (stated and (load.total is not None or self.client_rate is not None))
 
-    def refusal(self, brokers: Iterable[BrokerSeen | None]) -> UsageError:
+    def refusal(self, brokers: Iterable[SeenBroker | None]) -> UsageError:
         """The error where nothing bounds the rate of any broker from the first look on."""
         known = sorted({seen.broker for seen in brokers if seen is not None})
         ids = ", ".join(map(str, known[:8])) + (", ..." if len(known) > 8 else "")
@@ -123,15 +123,15 @@ class SloSettings:
 def slo_law(settings: SloSettings) -> Law:
     """The law with these options; it raises `UsageError` where no measurement and no statement bounds a rate."""
 
-    def law(observed: Observed, memory: Memory) -> Decision:
+    def law(observed: TrafficObservation, memory: Memory) -> RateDecision:
         if observed.at_ms < memory.at_ms:
             return _after_jump(observed, memory)
-        return _Look(settings, observed, memory).decide()
+        return _SloDecision(settings, observed, memory).decide()
 
     return law
 
 
-def _after_jump(observed: Observed, memory: Memory) -> Decision:
+def _after_jump(observed: TrafficObservation, memory: Memory) -> RateDecision:
     """Leave all as it is, and count times from now on."""
     now = observed.at_ms
     rates = {
@@ -139,7 +139,7 @@ def _after_jump(observed: Observed, memory: Memory) -> Decision:
         for s, r in memory.rates.items()
     }
     words = f"the clock went back by {(memory.at_ms - now) / 1000:.0f} s: rates stay"
-    return Decision(rates=None, memory=replace(memory, rates=rates, at_ms=now), warnings=(words,))
+    return RateDecision(rates=None, memory=replace(memory, rates=rates, at_ms=now), warnings=(words,))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -147,7 +147,7 @@ class SideState:
     """One side at one look: `limit` is what copies may take by traffic, infinite where nothing measured bounds it."""
 
     side: BrokerSide
-    load: Load
+    load: NetworkLoad
     old: RateMemory | None
     floor: float
     breach: str
@@ -165,15 +165,15 @@ class SideState:
     text: str = "objectives are met"
 
 
-class _Look:
+class _SloDecision:
     """One decision; O(brokers + flows)."""
 
-    def __init__(self, settings: SloSettings, observed: Observed, memory: Memory) -> None:
+    def __init__(self, settings: SloSettings, observed: TrafficObservation, memory: Memory) -> None:
         self._settings, self._observed, self._memory = settings, observed, memory
         self._sides = SideReader(settings, observed, memory)
         self._fresh, self._reached = self._sides.fresh, self._sides.reached
 
-    def decide(self) -> Decision:
+    def decide(self) -> RateDecision:
         """Rates, reasons and what to remember."""
         observed, memory = self._observed, self._memory
         states = {s: self._sides.state(s, ingest) for s, ingest in sides_of(observed.flows).items()}
@@ -189,7 +189,7 @@ class _Look:
         for side, state in states.items():
             rate, binding, text = self._rate(state, allowed[side])
             rates[side] = self._remember(state, rate, binding)
-            reasons.append(Reason(broker=side[0], side=side[1], rate=rate, binding=binding, text=text))
+            reasons.append(RateReason(broker=side[0], side=side[1], rate=rate, binding=binding, text=text))
         for side, old in memory.rates.items():
             seen = observed.brokers.get(side[0])
             if side not in states and seen is not None and not seen.is_alive:
@@ -213,7 +213,7 @@ class _Look:
             ids = ", ".join(map(str, low[:8])) + (", ..." if len(low) > 8 else "")
             warnings.append(f"clients leave less than copies need to catch up on broker {ids}; pause moves there")
         default = self._settings.min_rate
-        return Decision(
+        return RateDecision(
             rates=rates_of(rates, memory, default=default), memory=new, reasons=tuple(reasons), warnings=tuple(warnings)
         )
 
@@ -303,7 +303,7 @@ _FUTURE_MS = 2_000
 class SideReader:
     """Reads one look; `fresh` says whether its metrics count, `reached` what share of a setting copies reach."""
 
-    def __init__(self, settings: SloSettings, observed: Observed, memory: Memory) -> None:
+    def __init__(self, settings: SloSettings, observed: TrafficObservation, memory: Memory) -> None:
         self._settings = settings
         self._observed = observed
         self._memory = memory

@@ -15,9 +15,9 @@ from kafkakit.broker.act.operation_files import Elections, Records, Unregister, 
 from kafkakit.broker.decide.operation import (
     ROLES,
     SETTING_KEYS,
+    BrokerOperation,
+    BrokerOperationKind,
     Holdings,
-    Kind,
-    Operation,
     OperationPlan,
     OperationPlanKind,
     OperationPlanState,
@@ -30,26 +30,26 @@ from kafkakit.broker.decide.operation import (
     with_votes,
 )
 from kafkakit.broker.decide.plans import (
-    Decided,
     MoveRequest,
     OperationCommands,
+    OperationPlans,
     PlanRunner,
     RejoinRequest,
     decide_operation,
 )
-from kafkakit.broker.report import BrokerOutcome, Planned
+from kafkakit.broker.report import BrokerOutcome, PlanSummary
 from kafkakit.core.columns import without_collector
 from kafkakit.core.errors import InfeasibleError, OperationFailedError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.model import BrokerState, ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import Plan, identity_of
-from kafkakit.core.quantities import counted
-from kafkakit.core.text import quote, some
+from kafkakit.core.quantities import count_of
+from kafkakit.core.text import few_of, quote
 from kafkakit.execution.act.journal_files import DiskFile
 from kafkakit.execution.act.leases import ClusterAccess
 from kafkakit.execution.act.retrier import Retrier
 from kafkakit.execution.act.run_journal import journal_path, read_run_state
 from kafkakit.execution.decide.journal import COMPLETE, RunState
-from kafkakit.execution.decide.runs import Direction, Outcome, Request
+from kafkakit.execution.decide.runs import Direction, Request, RunOutcome
 from kafkakit.execution.decide.schedule.work import RateRequest, read_request
 from kafkakit.ports.acting import Clock, ProgressBar, Reporter, looks, repeat_every
 from kafkakit.ports.admin import ClusterAdmin
@@ -100,7 +100,7 @@ class MoveOff:
             return self._plan(None, earlier=found)
         return self._go_on(found)
 
-    def _go_on(self, found: Operation) -> BrokerOutcome:
+    def _go_on(self, found: BrokerOperation) -> BrokerOutcome:
         found = self._with_ended(replace(found, rejoined=()))  # from here on it is emptied again
         place = found.next_leg
         if place is None:
@@ -124,7 +124,7 @@ class MoveOff:
                 return self._told("declined", found)
         return self._carry(found)
 
-    def _given_up(self, found: Operation) -> Operation:
+    def _given_up(self, found: BrokerOperation) -> BrokerOperation:
         """The operation whose undo was begun, left as it is with --replan: a broker that died cannot be waited for."""
         if not self._request.goal.replan:
             again = f"{self._request.again} --replan"
@@ -139,14 +139,14 @@ class MoveOff:
             self._owed += self._plans.run(found, found.legs[place], Direction.ABORT).owed
         return self._records.save(undone)
 
-    def _with_ended(self, found: Operation) -> Operation:
+    def _with_ended(self, found: BrokerOperation) -> BrokerOperation:
         """The record with the plans as done that `reassign resume` finished."""
         for place, leg in enumerate(found.legs):
             if leg.state is OperationPlanState.OPEN and self._plans.ended(leg, Direction.APPLY):
                 found = found.with_leg(place, OperationPlanState.DONE)
         return found
 
-    def _replan(self, found: Operation, place: int) -> BrokerOutcome:
+    def _replan(self, found: BrokerOperation, place: int) -> BrokerOutcome:
         """Cancel what the present plan has in flight, and plan the rest again."""
         leg = found.legs[place]
         if self._request.dry_run:
@@ -160,7 +160,7 @@ class MoveOff:
             return self._told("incomplete", found, problems=ended.problems)
         return self._plan(self._records.save(found.without_open()))
 
-    def _plan(self, record: Operation | None, earlier: Operation | None = None) -> BrokerOutcome:
+    def _plan(self, record: BrokerOperation | None, earlier: BrokerOperation | None = None) -> BrokerOutcome:
         """Plan from the cluster as it is now, show it, and carry it out; `record` gets the new plans."""
         snapshot = self._read(sizes=True)
         known = snapshot.broker_by_id()
@@ -180,7 +180,7 @@ class MoveOff:
                 over = self._records.save(replace(self._begin(snapshot), stage=Stage.VERIFYING))
             return self._verified("nothing to do", over, holdings_of(snapshot, self._brokers), snapshot)
         self._show(decided, snapshot)
-        self._sum = replace(self._sum, planned=_planned(decided))
+        self._sum = replace(self._sum, planned=_summarize_plans(decided))
         # What would be refused is refused before leaderships pass; else the run of the copies does it in time.
         early = self._request.dry_run or self._request.asks or decided.leaders is not None
         if early and _works(decided.whole.plan):
@@ -196,17 +196,17 @@ class MoveOff:
 
     @property
     def _unregisters(self) -> bool:
-        return self._unregister is not None and self._request.kind is Kind.DECOMMISSION
+        return self._unregister is not None and self._request.kind is BrokerOperationKind.DECOMMISSION
 
-    def _begin(self, snapshot: ClusterSnapshot) -> Operation:
+    def _begin(self, snapshot: ClusterSnapshot) -> BrokerOperation:
         goal = self._request.goal
         return self._records.begin(self._request.kind, snapshot.cluster_id, self._brokers, goal.onto, dict(goal.words))
 
-    def _show(self, decided: Decided, snapshot: ClusterSnapshot) -> None:
+    def _show(self, decided: OperationPlans, snapshot: ClusterSnapshot) -> None:
         """Say what is planned; raises when the brokers cannot be emptied by it."""
         change = decided.whole
         if change.plan.warnings and not self._request.goal.ignore_warns:
-            hint = f"--ignore-warns carries out the rest and leaves {counted(change.left_alone, 'partition')} there"
+            hint = f"--ignore-warns carries out the rest and leaves {count_of(change.left_alone, 'partition')} there"
             if change.reasons:
                 raise InfeasibleError(
                     f"no plan fits: {'; '.join(change.reasons)}",
@@ -222,18 +222,18 @@ class MoveOff:
         if decided.placed_by_count:
             self._reporter.warn(f"replicas are placed by counts, since sizes are not known: {decided.placed_by_count}")
         if decided.leaders is not None:
-            self._reporter.say(f"first {counted(len(decided.leaders.moves), 'leadership')} pass to replicas in sync")
-        if self._request.kind is Kind.DECOMMISSION:
+            self._reporter.say(f"first {count_of(len(decided.leaders.moves), 'leadership')} pass to replicas in sync")
+        if self._request.kind is BrokerOperationKind.DECOMMISSION:
             voters = voters_among(self._settings(snapshot), self._brokers)
             if voters:
                 self._reporter.warn(
-                    f"broker {some(voters)} is also a controller: it will be empty, but not safe to stop"
+                    f"broker {few_of(voters)} is also a controller: it will be empty, but not safe to stop"
                 )
 
-    def _carry(self, record: Operation) -> BrokerOutcome:
+    def _carry(self, record: BrokerOperation) -> BrokerOutcome:
         while (place := record.next_leg) is not None:
             leg = record.legs[place]
-            if leg.kind is OperationPlanKind.COPIES and self._request.kind is not Kind.REPLACE:
+            if leg.kind is OperationPlanKind.COPIES and self._request.kind is not BrokerOperationKind.REPLACE:
                 self._pass_leaders()
             ended = self._plans.run(record, leg, Direction.APPLY)
             self._sum = self._sum.plus(ended)
@@ -252,7 +252,7 @@ class MoveOff:
         if not problems:
             self._sum = replace(self._sum, leaders_passed=self._sum.leaders_passed + len(keys))
 
-    def _verify(self, record: Operation) -> BrokerOutcome:
+    def _verify(self, record: BrokerOperation) -> BrokerOutcome:
         """Done only when the brokers hold nothing and lead nothing; metadata may lag for a moment."""
         record = self._records.save(replace(record, stage=Stage.VERIFYING))
         topics = set[str]()
@@ -275,16 +275,18 @@ class MoveOff:
         return any(s.leader in gone or not gone.isdisjoint(s.replicas) for s in states.values())
 
     def _verified(
-        self, verdict: str, record: Operation | None, holdings: Holdings, snapshot: ClusterSnapshot
+        self, verdict: str, record: BrokerOperation | None, holdings: Holdings, snapshot: ClusterSnapshot
     ) -> BrokerOutcome:
         problems: tuple[str, ...] = ()
         if holdings.held:
-            where = some(self._brokers)
-            problems = (f"{counted(len(holdings.held), 'partition')} still on broker {where}: {some(holdings.held)}",)
+            where = few_of(self._brokers)
+            problems = (
+                f"{count_of(len(holdings.held), 'partition')} still on broker {where}: {few_of(holdings.held)}",
+            )
         elif holdings.led:
-            problems = (f"still led from broker {some(self._brokers)}: {some(holdings.led)}",)
+            problems = (f"still led from broker {few_of(self._brokers)}: {few_of(holdings.led)}",)
         safety = Safety()
-        if self._request.kind is Kind.DECOMMISSION:
+        if self._request.kind is BrokerOperationKind.DECOMMISSION:
             settings = self._settings(snapshot)
             safety = judge_safety(
                 snapshot, self._brokers, holdings, settings, self._request.bootstrap, self._request.again
@@ -307,10 +309,10 @@ class MoveOff:
         )
 
     def _forget(
-        self, stopped: list[int], record: Operation | None, holdings: Holdings, safety: Safety
+        self, stopped: list[int], record: BrokerOperation | None, holdings: Holdings, safety: Safety
     ) -> BrokerOutcome:
         """Take the stopped brokers off the cluster's list, as the last step."""
-        if not self._request.confirm(f"Unregister broker {some(stopped)}, which is empty and stopped?"):
+        if not self._request.confirm(f"Unregister broker {few_of(stopped)}, which is empty and stopped?"):
             return self._told("declined", record, holdings=holdings, safety=safety)
         problems = self._unregister.forget(stopped) if self._unregister is not None else ()
         if not problems:
@@ -336,7 +338,7 @@ class MoveOff:
     def _confirmed(self) -> bool:
         goal = self._request.goal
         by = f" by broker {goal.onto}" if goal.onto is not None else ""
-        return self._request.confirm(f"{self._request.kind.capitalize()} broker {some(self._brokers)}{by}?")
+        return self._request.confirm(f"{self._request.kind.capitalize()} broker {few_of(self._brokers)}{by}?")
 
     def _read(self, *, sizes: bool) -> ClusterSnapshot:
         return self._retrier.call(
@@ -346,7 +348,7 @@ class MoveOff:
     def _told(
         self,
         verdict: str,
-        record: Operation | None,
+        record: BrokerOperation | None,
         *,
         holdings: Holdings | None = None,
         problems: tuple[str, ...] = (),
@@ -367,9 +369,9 @@ class MoveOff:
         )
 
 
-def _planned(decided: Decided) -> Planned:
+def _summarize_plans(decided: OperationPlans) -> PlanSummary:
     moves = decided.whole.plan.moves
-    return Planned(
+    return PlanSummary(
         partitions=len(moves),
         copies=sum(len(m.adding) for m in moves),
         bytes=sum(m.bytes_moved or 0 for m in moves),
@@ -402,7 +404,7 @@ class Rejoin:
         self._retrier = Retrier(clock, reporter, request.retry_limit_s)
         self._sum = BrokerOutcome(command="rejoin", verdict="")
 
-    def run(self, record: Operation | None = None) -> BrokerOutcome:
+    def run(self, record: BrokerOperation | None = None) -> BrokerOutcome:
         """Bring the brokers back in; with a `record` its plans are taken back, the last first.
 
         Raises `TryLaterError` when brokers or copies are not there in time, and what `reassign.act.Run` raises.
@@ -412,7 +414,7 @@ class Rejoin:
         now = self._look()
         unknown = [b.broker for b in now.brokers if b.state is BrokerState.MISSING and not b.replicas]
         if unknown and record is None:
-            raise UsageError(f"broker {some(unknown)} is not in this cluster", hint="check the id")
+            raise UsageError(f"broker {few_of(unknown)} is not in this cluster", hint="check the id")
         back = record is not None and record.stage is not Stage.UNDONE
         if not (back or now.absent or now.lagging or now.due):
             if not self._request.dry_run:
@@ -421,7 +423,7 @@ class Rejoin:
         self._announce(now, record if back else None)
         if self._request.dry_run:
             return self._told("planned", now)
-        if not self._request.confirm(f"Rejoin broker {some(self._request.brokers)}?"):
+        if not self._request.confirm(f"Rejoin broker {few_of(self._request.brokers)}?"):
             return self._told("declined", now)
         self._wait_alive()
         if record is not None and back:
@@ -435,30 +437,30 @@ class Rejoin:
         self._take_in()
         last = self._look()
         if not problems and last.due:
-            problems = (f"preferred leaderships on other brokers again: {some(last.due)}",)
+            problems = (f"preferred leaderships on other brokers again: {few_of(last.due)}",)
         return self._told("incomplete" if problems else "done", last, problems)
 
     def _take_in(self) -> None:
         """Have planners use the brokers again."""
         if back := self._records.note_rejoined(self._request.brokers):
-            self._reporter.say(f"broker {some(back)} is included in plans again")
+            self._reporter.say(f"broker {few_of(back)} is included in plans again")
 
-    def _require_fitting(self, record: Operation) -> None:
+    def _require_fitting(self, record: BrokerOperation) -> None:
         live = self._retrier.call("reading the cluster", self._admin.cluster).cluster_id
         if record.cluster_id != live:
             raise RefusedError(f"the record is of cluster {record.cluster_id}, this is {live}", hint="check --profile")
         if set(record.brokers) != set(self._request.brokers):
             raise UsageError(
-                f"the record is of broker {some(record.brokers)}, not {some(self._request.brokers)}",
+                f"the record is of broker {few_of(record.brokers)}, not {few_of(self._request.brokers)}",
                 hint="name just the brokers of the record",
             )
 
-    def _announce(self, now: Holdings, record: Operation | None) -> None:
+    def _announce(self, now: Holdings, record: BrokerOperation | None) -> None:
         for facts in now.brokers:
-            late = f", {counted(facts.out_of_sync, 'copy', 'copies')} to catch up" if facts.out_of_sync else ""
-            self._reporter.say(f"broker {facts.broker}: {facts.state}, {counted(facts.replicas, 'replica')}{late}")
+            late = f", {count_of(facts.out_of_sync, 'copy', 'copies')} to catch up" if facts.out_of_sync else ""
+            self._reporter.say(f"broker {facts.broker}: {facts.state}, {count_of(facts.replicas, 'replica')}{late}")
         if now.due:
-            self._reporter.say(f"{counted(len(now.due), 'preferred leadership')} will come back")
+            self._reporter.say(f"{count_of(len(now.due), 'preferred leadership')} will come back")
         if record is None:
             return
         legs = [
@@ -466,13 +468,13 @@ class Rejoin:
             for leg in record.legs
             if leg.state is not OperationPlanState.UNDONE and not self._plans.ended(leg, Direction.ROLLBACK)
         ]
-        self._reporter.say(f"{counted(len(legs), 'plan')} of {self._records.path_of(record)} will be rolled back")
+        self._reporter.say(f"{count_of(len(legs), 'plan')} of {self._records.path_of(record)} will be rolled back")
         last = next((leg for leg in reversed(legs) if self._plans.begun(leg)), None)
         forecast = self._request.dry_run or self._request.asks  # without a question the run itself prints it
         if forecast and last is not None and not now.absent:
             self._plans.run(record, last, Direction.ROLLBACK, dry_run=True)
 
-    def _undo(self, record: Operation) -> tuple[str, ...]:
+    def _undo(self, record: BrokerOperation) -> tuple[str, ...]:
         """Roll the plans back, the last first; those that were never begun changed nothing."""
         record = self._records.save(replace(record, stage=Stage.UNDOING))
         while (place := record.last_to_undo) is not None:
@@ -496,7 +498,7 @@ class Rejoin:
                     return
                 if is_last:
                     raise TryLaterError(
-                        f"not alive yet: broker {some(absent)}", hint=f"start it, then run: {self._request.again}"
+                        f"not alive yet: broker {few_of(absent)}", hint=f"start it, then run: {self._request.again}"
                     )
                 bar.update(len(wanted) - len(absent), len(wanted))
 
@@ -523,7 +525,7 @@ class Rejoin:
                     return now
                 bar.update(first - len(lagging), first, f"{len(lagging)} partitions to go")
         raise TryLaterError(
-            f"{counted(len(lagging), 'partition')} not in sync yet: {some(lagging)}",
+            f"{count_of(len(lagging), 'partition')} not in sync yet: {few_of(lagging)}",
             hint=f"to resume: {self._request.again}",
         )
 
@@ -569,17 +571,19 @@ class ReassignRunner:
         read_plan: Callable[[str], Plan],
         *,
         again: str,
-        undo_of: Callable[[Operation], str],
+        undo_of: Callable[[BrokerOperation], str],
     ) -> None:
         self._records, self._state_dir, self._reporter, self._template = records, state_dir, reporter, template
         self._open_access, self._read_plan, self._again, self._undo_of = open_access, read_plan, again, undo_of
 
-    def preview(self, plan: Plan, record: Operation | None) -> Outcome:
+    def preview(self, plan: Plan, record: BrokerOperation | None) -> RunOutcome:
         """Every check of an apply and its schedule; nothing is written."""
         request = replace(self._template, rates=self._rates(record, None), dry_run=True)
         return self._run(plan, "plan.json", Direction.APPLY, self._again, request, self._reporter)
 
-    def run(self, operation: Operation, leg: OperationPlan, direction: Direction, *, dry_run: bool = False) -> Outcome:
+    def run(
+        self, operation: BrokerOperation, leg: OperationPlan, direction: Direction, *, dry_run: bool = False
+    ) -> RunOutcome:
         """Carry one plan out or take it back, under the cluster's lease."""
         path = str(self._records.plan_path(leg))
         plan = self._read_plan(path)
@@ -606,7 +610,7 @@ class ReassignRunner:
     def _state(self, leg: OperationPlan) -> RunState:
         return read_run_state(DiskFile(journal_path(self._state_dir, self._records.cluster_id, leg.identity)))
 
-    def _rates(self, record: Operation | None, leg: OperationPlan | None) -> RateRequest:
+    def _rates(self, record: BrokerOperation | None, leg: OperationPlan | None) -> RateRequest:
         """The rates with the throttle that the operation was begun with, where a plan has none of its own yet."""
         rates = self._template.rates
         if record is None or record.throttle is None or rates.given or (leg is not None and self.begun(leg)):
@@ -616,7 +620,7 @@ class ReassignRunner:
 
     def _run(
         self, plan: Plan, path: str, direction: Direction, undo: str, request: Request, reporter: Reporter
-    ) -> Outcome:
+    ) -> RunOutcome:
         base = request.commands
         commands = OperationCommands(
             program=base.program, plan=quote(path), run_options=base.run_options, operation=self._again, undo=undo

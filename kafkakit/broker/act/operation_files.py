@@ -13,11 +13,11 @@ from pathlib import Path
 
 from kafkakit.broker.decide.operation import (
     LIMIT_BYTES,
-    Kind,
-    Operation,
+    BrokerOperation,
+    BrokerOperationKind,
+    ElectionPace,
     OperationPlan,
     OperationPlanKind,
-    Pace,
     Stage,
     base_name,
     decode_operation,
@@ -31,8 +31,8 @@ from kafkakit.core.documents import encode_plan
 from kafkakit.core.errors import InputError, OperationFailedError, UsageError
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import Plan, identity_of
-from kafkakit.core.quantities import counted
-from kafkakit.core.text import some
+from kafkakit.core.quantities import count_of
+from kafkakit.core.text import few_of
 from kafkakit.execution.act.leases import ClusterAccess, OpenAccess
 from kafkakit.execution.act.retrier import Retrier
 from kafkakit.execution.decide.plan_state import wants_election
@@ -53,7 +53,7 @@ class Records:
         """The cluster, after which the folder is named."""
         return self._folder.name
 
-    def path_of(self, operation: Operation) -> Path:
+    def path_of(self, operation: BrokerOperation) -> Path:
         """The record's file."""
         return self._folder / f"{operation.name}.json"
 
@@ -61,14 +61,16 @@ class Records:
         """The file of a plan."""
         return self._folder / leg.plan
 
-    def newest(self, kind: Kind, brokers: tuple[int, ...], onto: int | None = None) -> Operation | None:
+    def newest(
+        self, kind: BrokerOperationKind, brokers: tuple[int, ...], onto: int | None = None
+    ) -> BrokerOperation | None:
         """The last operation of this kind on just these brokers."""
         numbers = self._numbers(base_name(kind, brokers, onto))
         if not numbers:
             return None
         return self.read(self._folder / f"{base_name(kind, brokers, onto)}.{max(numbers)}.json")
 
-    def others_open(self, mine: Operation | None, brokers: Sequence[int]) -> tuple[Path, ...]:
+    def others_open(self, mine: BrokerOperation | None, brokers: Sequence[int]) -> tuple[Path, ...]:
         """Records of other operations that are not over and share a broker; damaged ones are passed over."""
         return tuple(
             self.path_of(other)
@@ -76,7 +78,7 @@ class Records:
             if other.is_open and set(other.brokers) & set(brokers) and (mine is None or other.name != mine.name)
         )
 
-    def last_on(self, brokers: Collection[int]) -> Operation:
+    def last_on(self, brokers: Collection[int]) -> BrokerOperation:
         """The operation on just these brokers that was changed last; `UsageError` for none.
 
         One that is taken back already counts, too: a second run must not continue with the one before it.
@@ -84,12 +86,12 @@ class Records:
         found = [o for o in self._sound() if set(o.brokers) == set(brokers)]
         if not found:
             raise UsageError(
-                f"no operation on broker {some(sorted(brokers))} is recorded on this host",
+                f"no operation on broker {few_of(sorted(brokers))} is recorded on this host",
                 hint=f"name its file; the records of this host are in {self._folder}",
             )
         return max(found, key=lambda o: (o.updated_at, o.number, o.name))
 
-    def emptied(self) -> dict[int, Operation]:
+    def emptied(self) -> dict[int, BrokerOperation]:
         """Each broker that an operation of this host empties, or emptied, and that was not taken back in since."""
         return emptied_by(self._sound())
 
@@ -100,20 +102,20 @@ class Records:
             self.save(replace(operation, rejoined=tuple(sorted({*operation.rejoined, *back} & {*operation.brokers}))))
         return tuple(sorted(back))
 
-    def _sound(self) -> Iterator[Operation]:
+    def _sound(self) -> Iterator[BrokerOperation]:
         """Every record that makes sense, by name."""
         for path in sorted(self._folder.glob("*.json")) if self._folder.is_dir() else ():
             if not path.name.endswith(".plan.json"):
                 with suppress(InputError):
                     yield self.read(path)
 
-    def to_restore(self, name: str, brokers: Collection[int]) -> Operation | None:
+    def to_restore(self, name: str, brokers: Collection[int]) -> BrokerOperation | None:
         """The operation that `--restore` names: a file, or `last` for the last one on just these brokers."""
         if not name:
             return None
         return self.last_on(brokers) if name == "last" else self.named(Path(name))
 
-    def named(self, path: Path) -> Operation:
+    def named(self, path: Path) -> BrokerOperation:
         """The record of a file named by an operator; it must be one of these, since its plans are beside it."""
         found = self.read(path)
         if path.resolve() != self.path_of(found).resolve():
@@ -124,7 +126,7 @@ class Records:
             )
         return found
 
-    def read(self, path: Path) -> Operation:
+    def read(self, path: Path) -> BrokerOperation:
         """Read a record; raises `InputError` when it is missing, too large, or makes no sense."""
         try:
             if path.stat().st_size > LIMIT_BYTES:
@@ -135,11 +137,16 @@ class Records:
         return decode_operation(data, str(path))
 
     def begin(
-        self, kind: Kind, cluster_id: str, brokers: tuple[int, ...], onto: int | None, words: dict[str, str]
-    ) -> Operation:
+        self,
+        kind: BrokerOperationKind,
+        cluster_id: str,
+        brokers: tuple[int, ...],
+        onto: int | None,
+        words: dict[str, str],
+    ) -> BrokerOperation:
         """A record with a number of its own, not written yet (`add` does that with its first plans)."""
         now = self._clock.now()
-        return Operation(
+        return BrokerOperation(
             kind=kind,
             cluster_id=cluster_id,
             brokers=brokers,
@@ -151,7 +158,7 @@ class Records:
             words=words,
         )
 
-    def add(self, operation: Operation, plans: Legs) -> Operation:
+    def add(self, operation: BrokerOperation, plans: Legs) -> BrokerOperation:
         """Put plans behind those that are there: their files first, so that a record never names a missing one."""
         legs = list(operation.legs)
         for kind, plan in plans:
@@ -160,7 +167,7 @@ class Records:
             legs.append(OperationPlan(kind=kind, plan=name, identity=identity_of(plan)))
         return self.save(replace(operation, legs=tuple(legs), stage=Stage.MOVING))
 
-    def save(self, operation: Operation) -> Operation:
+    def save(self, operation: BrokerOperation) -> BrokerOperation:
         """Write the record as it is now."""
         stamped = replace(operation, updated_at=self._clock.now())
         self._write_file(self.path_of(stamped), encode_operation(stamped))
@@ -241,7 +248,7 @@ LOOK_EVERY_S = 0.5
 class Elections:
     """Lets first replicas lead; safe to repeat, so it needs no journal."""
 
-    def __init__(self, open_access: OpenAccess, reporter: Reporter, pace: Pace, retry_limit_s: float) -> None:
+    def __init__(self, open_access: OpenAccess, reporter: Reporter, pace: ElectionPace, retry_limit_s: float) -> None:
         self._open_access, self._reporter, self._pace, self._retry_limit_s = open_access, reporter, pace, retry_limit_s
 
     def give(self, keys: Sequence[TopicPartition]) -> tuple[str, ...]:
@@ -254,7 +261,7 @@ class Elections:
             return ()
         with (
             self._open_access() as access,
-            self._reporter.progress(f"electing {counted(len(keys), 'preferred leader')}") as bar,
+            self._reporter.progress(f"electing {count_of(len(keys), 'preferred leader')}") as bar,
         ):
             retrier = Retrier(access.clock, self._reporter, self._retry_limit_s)
             for start in paced(access.clock, range(0, len(keys), self._pace.group), self._pace.pause_s):
@@ -275,4 +282,4 @@ class Elections:
             if errors:
                 break
         refused = [f"{k} ({errors[k]})" if k in errors else f"{k} (led by {states[k].leader})" for k in open_]
-        return (f"{counted(len(open_), 'leadership')} did not pass: {some(refused)}",)
+        return (f"{count_of(len(open_), 'leadership')} did not pass: {few_of(refused)}",)

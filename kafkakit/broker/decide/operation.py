@@ -33,7 +33,7 @@ from kafkakit.core.options import (
     required_argument,
 )
 from kafkakit.core.selection import BrokerList, parse_broker_list
-from kafkakit.core.text import quote, shell_command, some
+from kafkakit.core.text import few_of, quote, shell_command
 from kafkakit.placement.problem import PlaceBy
 
 OPERATION_KIND = "broker-operation"
@@ -44,7 +44,7 @@ _LONGEST_NAME = 80
 _FILE_NAME = re.compile(r"[A-Za-z0-9+._-]{1,160}")
 
 
-class Kind(StrEnum):
+class BrokerOperationKind(StrEnum):
     """What is done to the brokers; the words of the command line."""
 
     DRAIN = "drain"
@@ -94,14 +94,14 @@ class OperationPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class BrokerOperation:
     """One drain, replacement or decommission; `onto` is the broker that replaces, `legs` are its plans in order.
 
     `number` tells operations of the same kind on the same brokers apart. `words` are the options as given. Brokers that
     are `rejoined` were taken back in, or off the cluster's list, since.
     """
 
-    kind: Kind
+    kind: BrokerOperationKind
     cluster_id: str
     brokers: tuple[int, ...]
     number: int
@@ -144,12 +144,12 @@ class Operation:
             (n for n in reversed(range(len(self.legs))) if self.legs[n].state is not OperationPlanState.UNDONE), None
         )
 
-    def with_leg(self, place: int, state: OperationPlanState) -> "Operation":
+    def with_leg(self, place: int, state: OperationPlanState) -> "BrokerOperation":
         """The record with one plan's state changed."""
         legs = [replace(leg, state=state) if n == place else leg for n, leg in enumerate(self.legs)]
         return replace(self, legs=tuple(legs))
 
-    def without_open(self) -> "Operation":
+    def without_open(self) -> "BrokerOperation":
         """The record with every plan that is not over dropped."""
         legs = (
             replace(leg, state=OperationPlanState.DROPPED) if leg.state is OperationPlanState.OPEN else leg
@@ -158,9 +158,9 @@ class Operation:
         return replace(self, legs=tuple(legs))
 
 
-def emptied_by(operations: Iterable[Operation]) -> dict[int, Operation]:
+def emptied_by(operations: Iterable[BrokerOperation]) -> dict[int, BrokerOperation]:
     """Each broker that is being emptied, or was, with the operation that did it; those taken back in are absent."""
-    found: dict[int, Operation] = {}
+    found: dict[int, BrokerOperation] = {}
     for operation in sorted(operations, key=lambda o: (o.created_at, o.number, o.name)):
         undone = operation.stage in (Stage.UNDOING, Stage.UNDONE)
         for broker in operation.brokers:
@@ -171,7 +171,7 @@ def emptied_by(operations: Iterable[Operation]) -> dict[int, Operation]:
     return found
 
 
-def mark_leaving(snapshot: ClusterSnapshot, emptied: Mapping[int, Operation]) -> ClusterSnapshot:
+def mark_leaving(snapshot: ClusterSnapshot, emptied: Mapping[int, BrokerOperation]) -> ClusterSnapshot:
     """The cluster with its live brokers among the emptied ones as draining; planners leave those out."""
     brokers = tuple(
         replace(b, state=BrokerState.DRAINING) if b.id in emptied and b.is_alive else b for b in snapshot.brokers
@@ -179,16 +179,16 @@ def mark_leaving(snapshot: ClusterSnapshot, emptied: Mapping[int, Operation]) ->
     return replace(snapshot, brokers=brokers)
 
 
-def leaving_words(snapshot: ClusterSnapshot, emptied: Mapping[int, Operation], program: str) -> tuple[str, ...]:
+def leaving_words(snapshot: ClusterSnapshot, emptied: Mapping[int, BrokerOperation], program: str) -> tuple[str, ...]:
     """Why brokers are left out of a plan, one line each."""
     return tuple(
-        f"broker {broker} is excluded from plans {_since(emptied.get(broker), snapshot)}; "
+        f"broker {broker} is excluded from plans {_since_text(emptied.get(broker), snapshot)}; "
         f"to include it again: {shell_command('broker rejoin', str(broker), program=program)}"
         for broker in sorted(snapshot.leaving)
     )
 
 
-def _since(operation: Operation | None, snapshot: ClusterSnapshot) -> str:
+def _since_text(operation: BrokerOperation | None, snapshot: ClusterSnapshot) -> str:
     if operation is None:
         return f"since {snapshot.source} has it as draining"
     began = f"{operation.created_at:%Y-%m-%d %H:%M}Z"
@@ -197,7 +197,7 @@ def _since(operation: Operation | None, snapshot: ClusterSnapshot) -> str:
     return f"since it was {operation.kind.participle} on {began}"
 
 
-def base_name(kind: Kind, brokers: tuple[int, ...], onto: int | None) -> str:
+def base_name(kind: BrokerOperationKind, brokers: tuple[int, ...], onto: int | None) -> str:
     """How files of such operations begin: `drain-1001+1002`, `replace-1001+by+1009`; long lists are hashed."""
     listed = "+".join(map(str, brokers)) + (f"+by+{onto}" if onto is not None else "")
     if len(listed) > _LONGEST_NAME:
@@ -205,20 +205,20 @@ def base_name(kind: Kind, brokers: tuple[int, ...], onto: int | None) -> str:
     return f"{kind.value}-{listed}"
 
 
-def encode_operation(operation: Operation) -> bytes:
+def encode_operation(operation: BrokerOperation) -> bytes:
     """The record as a kafkakit file."""
     return encode_document(OPERATION_KIND, operation, leave_out=() if operation.rejoined else ("rejoined",))
 
 
-def decode_operation(data: bytes, source: str) -> Operation:
+def decode_operation(data: bytes, source: str) -> BrokerOperation:
     """Read a record; raises `InputError` for one that is invalid: it may have been edited."""
-    operation = decode_document(data, OPERATION_KIND, Operation, source)
+    operation = decode_document(data, OPERATION_KIND, BrokerOperation, source)
     if problem := _problem(operation):
         raise InputError(source, problem, hint="move the file away; the cluster itself shows what is left to do")
     return operation
 
 
-def _problem(operation: Operation) -> str | None:
+def _problem(operation: BrokerOperation) -> str | None:
     ids = operation.brokers if operation.onto is None else (*operation.brokers, operation.onto)
     if problem := cluster_id_problem(operation.cluster_id):
         return problem
@@ -226,7 +226,7 @@ def _problem(operation: Operation) -> str | None:
         return f"names {len(operation.brokers)} brokers, expected 1 to {MOST_BROKERS}"
     if min(ids) < 0 or max(ids) >= 2**31 or len(set(ids)) != len(ids):
         return "its brokers are not a list of distinct broker ids"
-    if (operation.onto is not None) != (operation.kind is Kind.REPLACE):
+    if (operation.onto is not None) != (operation.kind is BrokerOperationKind.REPLACE):
         return f"a {operation.kind} and its brokers do not fit together"
     if operation.number < 1 or len(operation.legs) > MOST_LEGS:
         return "its number or its list of plans is out of range"
@@ -239,7 +239,7 @@ def _is_file_name(name: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerFacts:
+class BrokerCounts:
     """One broker: its state, and how many replicas, leaderships and copies out of sync it has."""
 
     broker: int
@@ -265,7 +265,7 @@ class Holdings:
     due: tuple[TopicPartition, ...] = ()
     passing: tuple[TopicPartition, ...] = ()
     moving: tuple[TopicPartition, ...] = ()
-    brokers: tuple[BrokerFacts, ...] = ()
+    brokers: tuple[BrokerCounts, ...] = ()
 
     @property
     def absent(self) -> tuple[int, ...]:
@@ -309,7 +309,7 @@ def holdings_of(snapshot: ClusterSnapshot, brokers: Collection[int]) -> Holdings
         passing=tuple(sorted(passing)),
         moving=tuple(sorted(moving)),
         brokers=tuple(
-            BrokerFacts(
+            BrokerCounts(
                 broker=b,
                 rack=known[b].rack if b in known else None,
                 state=known[b].state if b in known else BrokerState.MISSING,
@@ -367,13 +367,13 @@ def judge_safety(
     voters = voters_among(settings, ids)
     problems = []
     if holdings.held:
-        problems.append(_on(holdings.held, "replica is", "replicas are", ids))
+        problems.append(_still_on(holdings.held, "replica is", "replicas are", ids))
     if holdings.led:
-        problems.append(_on(holdings.led, "leadership is", "leaderships are", ids))
+        problems.append(_still_on(holdings.led, "leadership is", "leaderships are", ids))
     if voters:
         them = "it" if len(voters) == 1 else "them"
         problems.append(
-            f"broker {some(voters)} is also a controller: stopping {them} takes a vote out of the quorum; "
+            f"broker {few_of(voters)} is also a controller: stopping {them} takes a vote out of the quorum; "
             "let other nodes be controllers first"
         )
     return Safety(
@@ -408,8 +408,8 @@ def to_unregister(snapshot: ClusterSnapshot, brokers: Collection[int], settings:
     return [b for b in stopped if settings.get(b, {}).get(ROLES) == "broker"]
 
 
-def _on(keys: tuple[TopicPartition, ...], one: str, many: str, brokers: list[int]) -> str:
-    return f"{len(keys)} {one if len(keys) == 1 else many} still on broker {some(brokers)}: {some(keys)}"
+def _still_on(keys: tuple[TopicPartition, ...], one: str, many: str, brokers: list[int]) -> str:
+    return f"{len(keys)} {one if len(keys) == 1 else many} still on broker {few_of(brokers)}: {few_of(keys)}"
 
 
 def _cautions(snapshot: ClusterSnapshot, leaving: list[int], settings: Settings) -> tuple[str, ...]:
@@ -422,11 +422,11 @@ def _cautions(snapshot: ClusterSnapshot, leaving: list[int], settings: Settings)
             lines.append(f"{key} is {wanted}, and {len(staying)} live brokers stay: such topics cannot be created")
     wide = [t.name for t in snapshot.topics if any(len(p.replicas) > len(staying) for p in t.partitions)]
     if wide:
-        lines.append(f"more replicas than the {len(staying)} live brokers that stay: topic {some(wide)}")
+        lines.append(f"more replicas than the {len(staying)} live brokers that stay: topic {few_of(wide)}")
     known = snapshot.broker_by_id()
     lost = {known[b].rack for b in leaving if b in known} - {b.rack for b in staying} - {None, ""}
     if lost:
-        lines.append(f"no broker stays in rack {some(sorted(str(r) for r in lost))}")
+        lines.append(f"no broker stays in rack {few_of(sorted(str(r) for r in lost))}")
     return tuple(lines)
 
 
@@ -444,7 +444,7 @@ def _steps(
         steps += ["Its role is unknown (is it down?): make sure that CurrentVoters does not name it:", quorum]
     running = [known[b] for b in ids if b in known and known[b].is_alive]
     if running:
-        where = some(f"{b.id} ({b.host})" if b.host else f"{b.id}" for b in running)
+        where = few_of(f"{b.id} ({b.host})" if b.host else f"{b.id}" for b in running)
         steps.append(f"Stop the process of broker {where} and keep it from starting again.")
     if in_zookeeper:
         return tuple(steps)
@@ -527,7 +527,7 @@ class OperationGoal:
     given: tuple[tuple[str, str | None], ...] = options_given()
     words: Mapping[str, str] = field(default_factory=dict, metadata={OPTION: None})
 
-    def recorded(self, kind: Kind, throttle: str | None) -> "OperationGoal":
+    def recorded(self, kind: BrokerOperationKind, throttle: str | None) -> "OperationGoal":
         """The goal with its words: what was typed, without options that were not given."""
         given, listed = dict(self.given), ",".join(map(str, self.brokers))
         options = {"throttle": throttle} | {f[2:]: given[f] or str(True) for f in RECORDED if f in given}
@@ -538,7 +538,7 @@ class OperationGoal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class ElectionPace:
     """How many leaderships pass at once, and how long is waited between such groups."""
 
     group: int = option(50, "--leaders-at-once", min=1, max=5000, help="Leaderships that are moved at the same time.")

@@ -9,16 +9,24 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from kafkakit.broker.decide.operation import Kind, Operation, OperationGoal, OperationPlan
+from kafkakit.broker.decide.operation import BrokerOperation, BrokerOperationKind, OperationGoal, OperationPlan
 from kafkakit.core.errors import InfeasibleError, TryLaterError, UsageError
 from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionMap, TopicPartition
 from kafkakit.core.plan import Move, PlacementStats, Plan, Proof, ProofKind, certificate
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import count_of
 from kafkakit.core.selection import BrokerList
-from kafkakit.core.text import shell_command, some
-from kafkakit.execution.decide.runs import Commands, Direction, Outcome
+from kafkakit.core.text import few_of, shell_command
+from kafkakit.execution.decide.runs import Commands, Direction, RunOutcome
 from kafkakit.placement.problem import PlaceBy
-from kafkakit.topicmappr.api import Decision, DrainRequest, PlannedChange, TopicScope, assemble, decide_drain, scope_of
+from kafkakit.topicmappr.api import (
+    DrainRequest,
+    PlanDecision,
+    PlannedChange,
+    TopicScope,
+    assemble,
+    decide_drain,
+    scope_of,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +54,7 @@ class OperationCommands(Commands):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decided:
+class OperationPlans:
     """The change as a whole, and the plans that make it in turn; `leaders` None: no leadership has to pass first.
 
     `placed_by_count` says why sizes were not looked at.
@@ -58,7 +66,7 @@ class Decided:
     placed_by_count: str | None = None
 
 
-def decide_operation(snapshot: ClusterSnapshot, goal: OperationGoal) -> Decided | None:
+def decide_operation(snapshot: ClusterSnapshot, goal: OperationGoal) -> OperationPlans | None:
     """Decide what empties the brokers; None when they hold nothing.
 
     Only topics that have a replica there are looked at, so that changes elsewhere do not disturb the run. Raises
@@ -67,7 +75,7 @@ def decide_operation(snapshot: ClusterSnapshot, goal: OperationGoal) -> Decided 
     leaderships have to pass.
     """
     _refuse_unknown_brokers(snapshot, goal)
-    topics = _touched(snapshot, goal.brokers)
+    topics = _touched_topics(snapshot, goal.brokers)
     if not topics:
         return None
     request = _request(goal, topics)
@@ -84,12 +92,12 @@ def decide_operation(snapshot: ClusterSnapshot, goal: OperationGoal) -> Decided 
             title=f"Replace broker {goal.brokers[0]} by broker {goal.onto}",
             plan=in_place(whole.plan, goal.brokers[0], goal.onto),
         )
-        return Decided(whole=seated, copies=seated.plan, placed_by_count=why)
+        return OperationPlans(whole=seated, copies=seated.plan, placed_by_count=why)
     leaders = _leaders_plan(snapshot, whole.plan, goal, topics)
     if leaders is None:
-        return Decided(whole=whole, copies=whole.plan, placed_by_count=why)
+        return OperationPlans(whole=whole, copies=whole.plan, placed_by_count=why)
     copies = decide_drain(_with_lists(snapshot, leaders), request).plan
-    return Decided(whole=whole, copies=copies, leaders=leaders, placed_by_count=why)
+    return OperationPlans(whole=whole, copies=copies, leaders=leaders, placed_by_count=why)
 
 
 def in_place(plan: Plan, old: int, new: int) -> Plan:
@@ -126,7 +134,7 @@ def _refuse_unknown_brokers(snapshot: ClusterSnapshot, goal: OperationGoal) -> N
     unknown = [b for b in goal.brokers if b not in known]
     if unknown:
         raise UsageError(
-            f"broker {some(unknown)} is not in this cluster", hint=f"its brokers are {some(sorted(known))}"
+            f"broker {few_of(unknown)} is not in this cluster", hint=f"its brokers are {few_of(sorted(known))}"
         )
     if goal.onto is None:
         return
@@ -143,13 +151,13 @@ def _refuse_unknown_brokers(snapshot: ClusterSnapshot, goal: OperationGoal) -> N
     if both:
         raise InfeasibleError(
             f"broker {goal.onto} cannot take every replica of broker {goal.brokers[0]}: it has a copy of "
-            f"{some(both)} already",
+            f"{few_of(both)} already",
             hint="use an empty broker, or spread them over several: "
             f"{shell_command('broker drain', str(goal.brokers[0]))}",
         )
 
 
-def _touched(snapshot: ClusterSnapshot, brokers: Collection[int]) -> tuple[str, ...]:
+def _touched_topics(snapshot: ClusterSnapshot, brokers: Collection[int]) -> tuple[str, ...]:
     gone = frozenset(brokers)
     return tuple(t.name for t in snapshot.topics if any(not gone.isdisjoint(p.replicas) for p in t.partitions))
 
@@ -166,12 +174,12 @@ def _leaders_plan(snapshot: ClusterSnapshot, plan: Plan, goal: OperationGoal, to
     for move in plan.moves:
         heir = move.after[0]
         if move.before[0] in leaving and heir in in_sync[move.key] and heir in move.before:
-            lists[move.key] = _swapped(move, heir)
+            lists[move.key] = _swap_broker(move, heir)
     if not lists:
         return None
     scope = scope_of(snapshot, TopicScope(topics=topics))
-    why = f"{counted(len(lists), 'leadership')} must leave brokers {some(sorted(leaving))}; each takes one change"
-    decision = Decision(
+    why = f"{count_of(len(lists), 'leadership')} must leave brokers {few_of(sorted(leaving))}; each takes one change"
+    decision = PlanDecision(
         replicas=[lists.get(p.key, p.current) for p in scope.partitions],
         certificate=certificate("leaders", len(lists), len(lists), why, Proof(kind=ProofKind.COUNTING)),
         targets=[b.id for b in plan.brokers],
@@ -179,7 +187,7 @@ def _leaders_plan(snapshot: ClusterSnapshot, plan: Plan, goal: OperationGoal, to
     return assemble(snapshot, goal.words, scope, decision)
 
 
-def _swapped(move: Move, heir: int) -> tuple[int, ...]:
+def _swap_broker(move: Move, heir: int) -> tuple[int, ...]:
     lists = list(move.before)
     seat = lists.index(heir)
     lists[0], lists[seat] = lists[seat], lists[0]
@@ -222,11 +230,13 @@ def _with_leaders(stats: PlacementStats, led: Mapping[int, int], targets: Collec
 class PlanRunner(Protocol):
     """Carries plans out as `reassign apply`, `abort` and `rollback` do, under their lease and with their journals."""
 
-    def preview(self, plan: Plan, record: Operation | None) -> Outcome:
+    def preview(self, plan: Plan, record: BrokerOperation | None) -> RunOutcome:
         """Every check of an apply, with its schedule said, and nothing changed; `record` is what it continues with."""
         ...
 
-    def run(self, operation: Operation, leg: OperationPlan, direction: Direction, *, dry_run: bool = False) -> Outcome:
+    def run(
+        self, operation: BrokerOperation, leg: OperationPlan, direction: Direction, *, dry_run: bool = False
+    ) -> RunOutcome:
         """Carry one plan of the operation out, without asking; raises what `reassign.act.Run` raises."""
         ...
 
@@ -261,9 +271,9 @@ class MoveRequest(CommandRequest):
     could not remove. `bootstrap` is the address for commands to paste.
     """
 
-    kind: Kind
+    kind: BrokerOperationKind
     goal: OperationGoal
-    undo_of: Callable[[Operation], str]
+    undo_of: Callable[[BrokerOperation], str]
     cleanup: str
     bootstrap: str = ""
 

@@ -75,10 +75,10 @@ class Folders:
 def find_folders(environment: Mapping[str, str]) -> Folders:
     """Derive the folders from the environment; relative XDG values are ignored, as the standard requires."""
     home = Path(environment.get("HOME") or "~").expanduser()
-    state = _first(environment, "KAFKAKIT_STATE_DIR", "STATE_DIRECTORY") or _xdg(
+    state = _first_file(environment, "KAFKAKIT_STATE_DIR", "STATE_DIRECTORY") or _xdg(
         environment, "XDG_STATE_HOME", home / ".local/state"
     )
-    runtime = _first(environment, "RUNTIME_DIRECTORY")
+    runtime = _first_file(environment, "RUNTIME_DIRECTORY")
     if runtime is None:
         base = environment.get("XDG_RUNTIME_DIR", "")
         runtime = Path(base) / "kafkakit" if os.path.isabs(base) else state / "run"
@@ -87,7 +87,7 @@ def find_folders(environment: Mapping[str, str]) -> Folders:
         state=state,
         cache=_xdg(environment, "XDG_CACHE_HOME", home / ".cache"),
         runtime=runtime,
-        locks=_first(environment, "KAFKAKIT_LOCK_DIR"),
+        locks=_first_file(environment, "KAFKAKIT_LOCK_DIR"),
     )
 
 
@@ -96,7 +96,7 @@ def _xdg(environment: Mapping[str, str], name: str, fallback: Path) -> Path:
     return (Path(value) if os.path.isabs(value) else fallback) / "kafkakit"
 
 
-def _first(environment: Mapping[str, str], *names: str) -> Path | None:
+def _first_file(environment: Mapping[str, str], *names: str) -> Path | None:
     for name in names:
         # systemd gives a colon-separated list; the first one is ours.
         value = environment.get(name, "").split(":")[0]
@@ -114,7 +114,7 @@ def write_crash_report(error: BaseException, secrets: Iterable[Secret]) -> tuple
     Gives a one-line summary and the file, None when the file cannot be written.
     """
     known = [secret.reveal() for secret in secrets if secret.reveal()]
-    summary = _masked(f"{type(error).__name__}: {' '.join(str(error).split())}", known)[:SUMMARY_CHARACTERS]
+    summary = _mask_secrets(f"{type(error).__name__}: {' '.join(str(error).split())}", known)[:SUMMARY_CHARACTERS]
     body = f"kafkakit {__version__}\n{''.join(traceback.format_exception(error))}"
     now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     path = find_folders(read_environment()).state / "crashes" / f"{now}-{os.getpid()}.txt"
@@ -122,13 +122,13 @@ def write_crash_report(error: BaseException, secrets: Iterable[Secret]) -> tuple
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(_masked(body, known))
+            file.write(_mask_secrets(body, known))
     except OSError:
         return summary, None
     return summary, path
 
 
-def _masked(text: str, known: Iterable[str]) -> str:
+def _mask_secrets(text: str, known: Iterable[str]) -> str:
     for value in known:
         text = text.replace(value, MASK)
     return text

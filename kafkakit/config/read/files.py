@@ -14,13 +14,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkakit.config.keys import KEY_BY_NAME, Entry, Layer, Rank, from_one_source, is_profile_name, is_true
+from kafkakit.config.keys import KEY_BY_NAME, Layer, Rank, SourcedValue, from_one_source, is_profile_name, is_true
 from kafkakit.config.read.environment import Folders
 from kafkakit.config.security import Secret
 from kafkakit.core.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from kafkakit.config.yaml_text import ConfigFile, Located
+    from kafkakit.config.yaml_text import ConfigFile, LocatedValue
 
 
 CONFIG_LIMIT_BYTES = 1 << 20
@@ -31,7 +31,7 @@ CURRENT_PROFILE = "current-profile"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class ConfigFilePlace:
     """One configuration file that exists, with its place in the order of precedence."""
 
     path: Path
@@ -56,12 +56,12 @@ class Choice:
 class ConfigFiles:
     """All configuration files of this invocation, strongest first; each is read once, when needed."""
 
-    sources: tuple[Source, ...]
+    sources: tuple[ConfigFilePlace, ...]
     user_file: Path
     warn: Callable[[str], None]
     _read: dict[Path, ConfigFile] = field(default_factory=dict)
 
-    def read(self, source: Source) -> ConfigFile:
+    def read(self, source: ConfigFilePlace) -> ConfigFile:
         """Parse one file; its warnings are given once. `InputError` for one that another user owns or can write."""
         from kafkakit.adapters.files import read_input
         from kafkakit.config.yaml_text import parse_config, parse_profile
@@ -77,9 +77,9 @@ class ConfigFiles:
             self._read[source.path] = parsed
         return self._read[source.path]
 
-    def profile_names(self) -> dict[str, Source]:
+    def profile_names(self) -> dict[str, ConfigFilePlace]:
         """Every profile's name with the strongest file that defines it, sorted by name."""
-        found: dict[str, Source] = {}
+        found: dict[str, ConfigFilePlace] = {}
         for source in self.sources:
             names = [source.profile_of_file] if source.profile_of_file else list(self.read(source).profiles)
             for name in names:
@@ -127,12 +127,12 @@ class ConfigFiles:
             )
         return kept
 
-    def _require_trust(self, source: Source, located: Located, what: str) -> None:
+    def _require_trust(self, source: ConfigFilePlace, located: LocatedValue, what: str) -> None:
         """Raise `InputError` where a project file, which a checkout may bring along, decides on the connection."""
         if source.rank is not Rank.PROJECT:
             return
         folder = source.path.parent.resolve()
-        user = Source(path=self.user_file, rank=Rank.USER)
+        user = ConfigFilePlace(path=self.user_file, rank=Rank.USER)
         trusted = self.read(user).trusted_folders if _exists(self.user_file) else ()
         if not any(Path(path).expanduser().resolve() == folder for path in trusted):
             raise InputError(
@@ -142,20 +142,20 @@ class ConfigFiles:
             )
 
 
-def find_sources(folders: Folders, explicit: Path | None, system: Path = SYSTEM_CONFIG) -> tuple[Source, ...]:
+def find_sources(folders: Folders, explicit: Path | None, system: Path = SYSTEM_CONFIG) -> tuple[ConfigFilePlace, ...]:
     """The files that exist, strongest first; an explicit file takes the place of those that are looked for."""
-    found: list[Source] = []
+    found: list[ConfigFilePlace] = []
     if explicit is not None:
-        found.append(Source(path=explicit, rank=Rank.CONFIG))
+        found.append(ConfigFilePlace(path=explicit, rank=Rank.CONFIG))
     else:
         project = file_above(Path.cwd(), PROJECT_NAME)
         if project is not None:
-            found.append(Source(path=project, rank=Rank.PROJECT))
+            found.append(ConfigFilePlace(path=project, rank=Rank.PROJECT))
         if _exists(folders.config / USER_FILE):
-            found.append(Source(path=folders.config / USER_FILE, rank=Rank.USER))
+            found.append(ConfigFilePlace(path=folders.config / USER_FILE, rank=Rank.USER))
     found += _profile_files(folders.config / "profiles.d")
     if explicit is None and _exists(system):
-        found.append(Source(path=system, rank=Rank.SYSTEM))
+        found.append(ConfigFilePlace(path=system, rank=Rank.SYSTEM))
     return tuple(found)
 
 
@@ -202,21 +202,21 @@ def read_properties_layer(path: Path, origin: str, warn: Callable[[str], None]) 
     return Layer(
         rank=Rank.PROPERTIES,
         entries={
-            name: Entry(value=value, origin=f"{origin} {source}:{line}", rank=Rank.PROPERTIES)
+            name: SourcedValue(value=value, origin=f"{origin} {source}:{line}", rank=Rank.PROPERTIES)
             for name, (value, line) in translated.values.items()
         },
     )
 
 
-def _layer(source: Source, values: Mapping[str, Located]) -> Layer:
-    from kafkakit.config.keys import Kind
+def _layer(source: ConfigFilePlace, values: Mapping[str, LocatedValue]) -> Layer:
+    from kafkakit.config.keys import ValueKind
 
-    entries: dict[str, Entry] = {}
+    entries: dict[str, SourcedValue] = {}
     for name, located in values.items():
         value = located.value
-        if KEY_BY_NAME[name].kind is Kind.FILE and value:
+        if KEY_BY_NAME[name].kind is ValueKind.FILE and value:
             value = str(source.path.absolute().parent / Path(value).expanduser())
-        entries[name] = Entry(value=value, origin=f"{source.label}:{located.line}", rank=source.rank)
+        entries[name] = SourcedValue(value=value, origin=f"{source.label}:{located.line}", rank=source.rank)
     return Layer(rank=source.rank, entries=entries)
 
 
@@ -231,13 +231,13 @@ def file_above(start: Path, name: str) -> Path | None:
     return next((folder / name for folder in candidates if _exists(folder / name)), None)
 
 
-def _profile_files(folder: Path) -> list[Source]:
+def _profile_files(folder: Path) -> list[ConfigFilePlace]:
 
     try:
         paths = sorted(folder.glob("*.yaml"))
     except OSError as error:
         raise InputError(str(folder), f"cannot be read: {error.strerror}") from None
-    return [Source(path=p, rank=Rank.USER, profile_of_file=p.stem) for p in paths if is_profile_name(p.stem)]
+    return [ConfigFilePlace(path=p, rank=Rank.USER, profile_of_file=p.stem) for p in paths if is_profile_name(p.stem)]
 
 
 def _exists(path: Path) -> bool:
@@ -290,7 +290,7 @@ class SecretReader:
     warn: Callable[[str], None]
     input_allowed: bool
 
-    def fetch(self, name: str, entries: Mapping[str, Entry]) -> Secret | None:
+    def fetch(self, name: str, entries: Mapping[str, SourcedValue]) -> Secret | None:
         """The secret of this name by the one way that `entries` holds, None when there is none."""
         direct = entries.get(name)
         if direct is not None and isinstance(direct.value, Secret):

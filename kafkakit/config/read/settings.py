@@ -19,14 +19,14 @@ from kafkakit.config.keys import (
     SASL_PASSWORD,
     VARIABLES,
     ControlStoreKind,
-    Entry,
-    Kind,
     Layer,
     Rank,
+    SourcedValue,
+    ValueKind,
     defaults,
     is_true,
     merge,
-    nearest,
+    nearest_name,
     parse_overrides,
 )
 from kafkakit.config.read.environment import Folders, find_folders, read_environment
@@ -52,7 +52,7 @@ _FOREIGN_VARIABLES = frozenset({"KAFKAKIT_EXAMPLES", "KAFKAKIT_REQUIRE"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class GivenSettings:
     """What the command line holds: values by key with their origin, `-X` items, and the files and profile to use."""
 
     flags: Mapping[str, tuple[str, str]] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Given:
 class Settings:
     """The merged configuration; secrets are fetched when `security` is first used."""
 
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, SourcedValue]
     choice: Choice
     folders: Folders
     secrets: SecretReader
@@ -199,7 +199,7 @@ class Settings:
 class Profiles:
     """The profiles that can be chosen, without merging any of them."""
 
-    given: Given
+    given: GivenSettings
     folders: Folders
     files: ConfigFiles
 
@@ -221,13 +221,13 @@ class Profiles:
         return write_current_profile(self.folders, name)
 
 
-def open_profiles(given: Given, warn: Callable[[str], None]) -> Profiles:
+def open_profiles(given: GivenSettings, warn: Callable[[str], None]) -> Profiles:
     """Find the configuration files of this invocation; they are read when needed."""
     folders = find_folders(read_environment())
     return Profiles(given=given, folders=folders, files=open_files(folders, given.config, warn))
 
 
-def choose_profile(given: Given, files: ConfigFiles, folders: Folders, *, has_address: bool) -> Choice:
+def choose_profile(given: GivenSettings, files: ConfigFiles, folders: Folders, *, has_address: bool) -> Choice:
     """The profile to use, or none; an address that is given takes the place of a default profile as a whole.
 
     The flag or its variable come first, then the file of `--config` or a trusted project's, the note of
@@ -253,7 +253,7 @@ def choose_profile(given: Given, files: ConfigFiles, folders: Folders, *, has_ad
 
 
 def load_settings(
-    given: Given, environment: Mapping[str, str], *, warn: Callable[[str], None], input_allowed: bool
+    given: GivenSettings, environment: Mapping[str, str], *, warn: Callable[[str], None], input_allowed: bool
 ) -> Settings:
     """Read and merge everything: flag, `-X`, `--command-config`, environment, files, default.
 
@@ -276,24 +276,24 @@ def _warn_about_unknown_variables(environment: Mapping[str, str], warn: Callable
     for name in sorted(environment):
         if name.startswith("KAFKAKIT_") and name not in VARIABLES and name not in _FOREIGN_VARIABLES:
             # The common prefix makes any two of them alike.
-            guess = nearest(name, VARIABLES, closeness=0.8)
+            guess = nearest_name(name, VARIABLES, closeness=0.8)
             warn(f"the environment variable {name} is not known{f'; did you mean {guess}?' if guess else ''}")
 
 
 def key_rows() -> tuple[tuple[str, str, str], ...]:
     """Name, default and description of every key that `-X` takes."""
-    return tuple((key.name, key.default or "", key.about) for key in KEYS if key.kind is not Kind.SECRET)
+    return tuple((key.name, key.default or "", key.about) for key in KEYS if key.kind is not ValueKind.SECRET)
 
 
-def masked(entry: Entry, name: str) -> str:
+def masked_value(entry: SourcedValue, name: str) -> str:
     """A value as it may be shown; `***` for a secret."""
-    return str(entry.value) if KEY_BY_NAME[name].kind is not Kind.SECRET else str(Secret(""))
+    return str(entry.value) if KEY_BY_NAME[name].kind is not ValueKind.SECRET else str(Secret(""))
 
 
 _ADDRESS = "bootstrap_server"
 
 
-def invocation_layers(given: Given, environment: Mapping[str, str], warn: Callable[[str], None]) -> list[Layer]:
+def invocation_layers(given: GivenSettings, environment: Mapping[str, str], warn: Callable[[str], None]) -> list[Layer]:
     """What the command line, the file of `--command-config` and the environment hold."""
     layers = [
         _layer(Rank.FLAG, given.flags),
@@ -316,16 +316,16 @@ def _without_address(layer: Layer) -> Layer:
 
 
 def _layer(rank: Rank, values: Mapping[str, tuple[str, str]]) -> Layer:
-    entries = {name: Entry(value=value, origin=origin, rank=rank) for name, (value, origin) in values.items()}
+    entries = {name: SourcedValue(value=value, origin=origin, rank=rank) for name, (value, origin) in values.items()}
     return Layer(rank=rank, entries=entries)
 
 
 def _environment_layer(environment: Mapping[str, str]) -> Layer:
-    entries: dict[str, Entry] = {}
+    entries: dict[str, SourcedValue] = {}
     for key in KEYS:
         for variable in key.env:
             value = environment.get(variable, "")
             if value and key.name not in entries:
-                shown = Secret(value) if key.kind is Kind.SECRET else value
-                entries[key.name] = Entry(value=shown, origin=f"env {variable}", rank=Rank.ENVIRONMENT)
+                shown = Secret(value) if key.kind is ValueKind.SECRET else value
+                entries[key.name] = SourcedValue(value=shown, origin=f"env {variable}", rank=Rank.ENVIRONMENT)
     return Layer(rank=Rank.ENVIRONMENT, entries=entries)

@@ -16,11 +16,11 @@ from kafkakit.execution.decide.runs import (
     ANSWER_DOCUMENT,
     Answer,
     ControlRequest,
-    changed,
+    change_request,
     decode_control_request,
     encode_control_request,
 )
-from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.execution.decide.schedule.work import BrokerRates
 from kafkakit.ports.acting import Clock, Reporter, repeat_every
 from kafkakit.ports.stores import ControlStore
 
@@ -50,7 +50,7 @@ class ControlRequests:
         *,
         paused: bool | None = None,
         abort: bool | None = None,
-        rates: Rates | None = None,
+        rates: BrokerRates | None = None,
     ) -> int:
         """Change the request for the run with that fencing token; None leaves a part as it is.
 
@@ -59,7 +59,7 @@ class ControlRequests:
         while True:
             found = self._store.get(self._request_path)
             present = None if found is None else decode_control_request(found.value, self._source(self._request_path))
-            request = changed(present, token, by, self._clock.now(), paused=paused, abort=abort, rates=rates)
+            request = change_request(present, token, by, self._clock.now(), paused=paused, abort=abort, rates=rates)
             try:
                 return self._store.cas(
                     self._request_path, encode_control_request(request), None if found is None else found.version

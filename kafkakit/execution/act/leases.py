@@ -27,14 +27,14 @@ from kafkakit.core.lease import (
     LEASE_DOCUMENT,
     HeldLease,
     Holder,
+    LeaseGrant,
     LeaseRecord,
+    LeaseRefusal,
+    LeaseWait,
+    LeaseWatch,
     Life,
-    Refuse,
-    Take,
-    Tenure,
-    Versioned,
-    Wait,
-    Watch,
+    OwnLease,
+    VersionedValue,
     decide,
     held_words,
     waiting_words,
@@ -71,8 +71,8 @@ class Lease:
     ) -> None:
         self._store, self._clock, self._path, self._holder = store, clock, path, holder
         self._what, self._life_of, self._say = what, life_of, say
-        self._tenure: Tenure | None = None
-        self._watching: Watch | None = None
+        self._tenure: OwnLease | None = None
+        self._watching: LeaseWatch | None = None
 
     @property
     def token(self) -> int:
@@ -88,21 +88,21 @@ class Lease:
         than the longest single request to the cluster.
         """
         self._watching = None
-        first: Watch | None = None
+        first: LeaseWatch | None = None
         announced = False
         while True:
             record = self._watch()
             first = first or self._watching
             match decide(record, self._watching, first, self._clock.now(), self._life(record)):
-                case Take(token, expected):
+                case LeaseGrant(token, expected):
                     if self._take(token, expected, ttl_s):
                         return token
-                case Refuse(holder):
+                case LeaseRefusal(holder):
                     raise LeaseHeldError(
                         held_words(self._what, holder),
                         hint="run the same command again once that one has ended, or stop that one with Ctrl-C",
                     )
-                case Wait() as wait:
+                case LeaseWait() as wait:
                     if not announced:
                         self._say(waiting_words(self._what, wait))
                         announced = True
@@ -114,7 +114,7 @@ class Lease:
         For loops that look again and again: a holder is silent once its lease has run from look to look without a
         change (`core.lease.watch`).
         """
-        return isinstance(self._decision(), Take)
+        return isinstance(self._decision(), LeaseGrant)
 
     def attempt(self, ttl_s: float = DEFAULT_TTL_S) -> bool:
         """As `look`, and take the lease where it can be taken; True when it is ours from now on.
@@ -126,7 +126,7 @@ class Lease:
                 self.renew()
                 return True
         decision = self._decision()
-        return isinstance(decision, Take) and self._take(decision.token, decision.expected, ttl_s)
+        return isinstance(decision, LeaseGrant) and self._take(decision.token, decision.expected, ttl_s)
 
     def hold_or_attempt(self, ttl_s: float = DEFAULT_TTL_S) -> bool:
         """For one of several that lead in turn: whether the lease is ours; renewed when it is time to, or taken.
@@ -146,7 +146,7 @@ class Lease:
     def renew(self) -> None:
         """Write the lease again; `LeaseLostError` when another process has it, `TryLaterError` when that is unknown."""
         tenure = self._held()
-        beaten = _beat(tenure.record, self._clock)
+        beaten = _next_beat(tenure.record, self._clock)
         try:
             self._write(beaten, tenure.version)
         except ConflictError:
@@ -202,7 +202,7 @@ class Lease:
         except KafkakitError as error:
             self._say(f"{self._what}: the lease could not be released ({error.message}); it expires by itself")
 
-    def _decision(self) -> Take | Wait | Refuse:
+    def _decision(self) -> LeaseGrant | LeaseWait | LeaseRefusal:
         record = self._watch()
         return decide(record, self._watching, None, self._clock.now(), self._life(record))
 
@@ -218,8 +218,8 @@ class Lease:
             self._watching = watch(self._watching, found, ttl_s=record.ttl_s, asked_s=asked_s, now_s=now_s)
         return record
 
-    def _give_back(self, tenure: Tenure) -> None:
-        free = LEASE_DOCUMENT.encode(_beat(tenure.record, self._clock, keep_holder=False))
+    def _give_back(self, tenure: OwnLease) -> None:
+        free = LEASE_DOCUMENT.encode(_next_beat(tenure.record, self._clock, keep_holder=False))
         try:
             self._store.cas(self._path, free, tenure.version)
         except ConflictError:
@@ -229,7 +229,7 @@ class Lease:
                 with suppress(ConflictError):
                     self._store.cas(self._path, free, found.version)
 
-    def _is_ours(self, record: LeaseRecord | None, tenure: Tenure) -> bool:
+    def _is_ours(self, record: LeaseRecord | None, tenure: OwnLease) -> bool:
         return record is not None and (record.token, record.holder) == (tenure.record.token, self._holder)
 
     def _take(self, token: int, expected: int | None, ttl_s: float) -> bool:
@@ -244,7 +244,7 @@ class Lease:
     def _write(self, record: LeaseRecord, expected: int | None) -> None:
         sent_s, sent_at = self._clock.monotonic(), self._clock.now()
         version = self._store.cas(self._path, LEASE_DOCUMENT.encode(record), expected)
-        self._tenure = Tenure(record=record, version=version, sent_s=sent_s, sent_at=sent_at)
+        self._tenure = OwnLease(record=record, version=version, sent_s=sent_s, sent_at=sent_at)
 
     def _adopt_own_write(self) -> None:
         """After a conflict: a renewal that seemed to fail may have arrived, then the document is still ours."""
@@ -256,12 +256,12 @@ class Lease:
             by = "no process" if record is None else str(record)
             raise LeaseLostError(f"{self._what}: the lease was taken over, it is held by {by}")
         try:
-            self._write(_beat(record, self._clock), found.version)
+            self._write(_next_beat(record, self._clock), found.version)
         except ConflictError:
             self._tenure = None
             raise LeaseLostError(f"{self._what}: the lease was taken over just now") from None
 
-    def _held(self) -> Tenure:
+    def _held(self) -> OwnLease:
         if self._tenure is None:
             raise LeaseLostError(f"{self._what}: the lease is not held")
         return self._tenure
@@ -274,7 +274,7 @@ def _in_words(problem: TryLaterError | None) -> str:
     return "" if problem is None else f" ({problem.message})"
 
 
-def _beat(record: LeaseRecord, clock: Clock, *, keep_holder: bool = True) -> LeaseRecord:
+def _next_beat(record: LeaseRecord, clock: Clock, *, keep_holder: bool = True) -> LeaseRecord:
     return LeaseRecord(
         token=record.token,
         beats=record.beats + 1,
@@ -315,7 +315,7 @@ def lease_unknown(cluster_id: str, error: KafkakitError) -> LeaseUnknownError:
     )
 
 
-def decoded_lease(found: Versioned | None, path: str) -> LeaseRecord | None:
+def decoded_lease(found: VersionedValue | None, path: str) -> LeaseRecord | None:
     """The lease in a document of the store."""
     return None if found is None else LEASE_DOCUMENT.stored(found.value, path)
 

@@ -10,22 +10,22 @@ from typing import TypeVar
 from kafkakit.core.cluster_facts import BrokerLogDirs, ItemError
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
-from kafkakit.execution.act.retrier import ClusterReader, Retrier
+from kafkakit.execution.act.retrier import Retrier, RetryingReader
 from kafkakit.execution.act.run_journal import RunJournal
-from kafkakit.execution.decide.journal import What
+from kafkakit.execution.decide.journal import JournalSubject
 from kafkakit.execution.decide.plan_state import (
     DirLook,
     DirWork,
-    Goal,
-    Live,
+    LiveState,
+    MoveGoal,
     Sent,
     is_cordoned,
-    listed,
+    list_items,
     look_at_dirs,
     on_the_way,
     usable_bytes_of,
 )
-from kafkakit.execution.decide.schedule.work import Rates, rates_to_data
+from kafkakit.execution.decide.schedule.work import BrokerRates, rates_to_data
 from kafkakit.ports.acting import Clock, Reporter, looks, paced
 from kafkakit.ports.admin import ClusterAdmin
 
@@ -41,12 +41,12 @@ class Moves:
     """Changes replica lists and leaders; every call waits out short troubles and is safe to repeat."""
 
     def __init__(
-        self, admin: ClusterAdmin, clock: Clock, journal: RunJournal, retrier: Retrier, reader: ClusterReader
+        self, admin: ClusterAdmin, clock: Clock, journal: RunJournal, retrier: Retrier, reader: RetryingReader
     ) -> None:
         self._admin, self._clock, self._journal = admin, clock, journal
         self._retrier, self._reader = retrier, reader
 
-    def submit(self, goals: Sequence[Goal]) -> dict[TopicPartition, ItemError]:
+    def submit(self, goals: Sequence[MoveGoal]) -> dict[TopicPartition, ItemError]:
         """Send the goals' targets; returns those refused for good (a refusal for the moment is tried again)."""
         targets = {g.key: g.target for g in goals}
         refused: dict[TopicPartition, ItemError] = {}
@@ -67,7 +67,7 @@ class Moves:
         """
         if not keys:
             return {}
-        errors = self._act(What.CANCEL, sorted(keys), self._admin.cancel)
+        errors = self._act(JournalSubject.CANCEL, sorted(keys), self._admin.cancel)
         there = self._reader.live({k.topic for k in keys})
         refused = {k: e for k, e in sorted(errors.items()) if k in there.states}
         waited = sorted(k for k in keys if k not in refused)
@@ -77,19 +77,19 @@ class Moves:
             running = [k for k in waited if k in there.running]
             if not running:
                 return refused
-        raise OperationFailedError(f"cancelled moves still run: {listed([str(k) for k in running])}")
+        raise OperationFailedError(f"cancelled moves still run: {list_items([str(k) for k in running])}")
 
     def elect(self, keys: Sequence[TopicPartition]) -> dict[TopicPartition, ItemError]:
         """Make first replicas leaders; returns those refused."""
-        return self._act(What.ELECT, list(keys), self._admin.elect_preferred_leaders) if keys else {}
+        return self._act(JournalSubject.ELECT, list(keys), self._admin.elect_preferred_leaders) if keys else {}
 
     def note_pause(self, *, paused: bool, by: str) -> None:
         """Record that the run starts nothing more, or continues."""
-        self._journal.check(What.PAUSE if paused else What.CONTINUE, {"by": by})
+        self._journal.check(JournalSubject.PAUSE if paused else JournalSubject.CONTINUE, {"by": by})
 
-    def note_rates(self, rates: Rates) -> None:
+    def note_rates(self, rates: BrokerRates) -> None:
         """Record the rates that hold from now on."""
-        self._journal.check(What.RATES, {"rates": rates_to_data(rates)})
+        self._journal.check(JournalSubject.RATES, {"rates": rates_to_data(rates)})
 
     def _send(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> dict[TopicPartition, ItemError]:
         errors: dict[TopicPartition, ItemError] = {}
@@ -97,15 +97,15 @@ class Moves:
         for start in range(0, len(keys), CALL_SIZE):
             part = {k: targets[k] for k in keys[start : start + CALL_SIZE]}
             seq = self._journal.intent(
-                What.REASSIGN, {"targets": [[k.topic, k.partition, list(t)] for k, t in part.items()]}
+                JournalSubject.REASSIGN, {"targets": [[k.topic, k.partition, list(t)] for k, t in part.items()]}
             )
-            answers = self._retrier.call("sending moves", _bound(self._admin.reassign, part))
+            answers = self._retrier.call("sending moves", _bind_argument(self._admin.reassign, part))
             errors |= self._note(seq, answers)
         return errors
 
     def _act(
         self,
-        what: What,
+        what: JournalSubject,
         keys: Sequence[TopicPartition],
         call: Callable[[Collection[TopicPartition]], Answers],
     ) -> dict[TopicPartition, ItemError]:
@@ -113,7 +113,7 @@ class Moves:
         for start in range(0, len(keys), CALL_SIZE):
             part = tuple(keys[start : start + CALL_SIZE])
             seq = self._journal.intent(what, {"partitions": [[k.topic, k.partition] for k in part]})
-            errors |= self._note(seq, self._retrier.call(f"{what}", _bound(call, part)))
+            errors |= self._note(seq, self._retrier.call(f"{what}", _bind_argument(call, part)))
         return errors
 
     def _note(self, seq: int, answers: Answers) -> dict[TopicPartition, ItemError]:
@@ -122,7 +122,7 @@ class Moves:
         return errors
 
 
-def _bound(call: Callable[[A], R], argument: A) -> Callable[[], R]:
+def _bind_argument(call: Callable[[A], R], argument: A) -> Callable[[], R]:
     return lambda: call(argument)
 
 
@@ -153,7 +153,7 @@ class LogDirs:
         """Tell brokers to move these copies, without waiting for them; returns those refused. Safe to repeat."""
         return self._send({w.replica: w.target for w in work})
 
-    def on_the_way(self, sent: Sent, live: Live) -> Mapping[TopicPartitionReplica, str]:
+    def on_the_way(self, sent: Sent, live: LiveState) -> Mapping[TopicPartitionReplica, str]:
         """Copies that go to a dir of ours (`sent`, from the journal), each with the dir that it is in; see there."""
         brokers = sorted({r.broker for r in sent if live.is_alive(r.broker)})
         if not brokers:
@@ -166,7 +166,7 @@ class LogDirs:
         """Cancel the moves of copies inside brokers by naming the dirs that they are in; returns those refused."""
         return self._send(copies)
 
-    def assign(self, goals: Sequence[Goal]) -> None:
+    def assign(self, goals: Sequence[MoveGoal]) -> None:
         """Tell brokers the dirs for copies that are about to come; whatever they refuse is their choice, and said.
 
         A dir that is closed to new copies, or has no free space for what is assigned to it now, gets no assignment.
@@ -192,20 +192,22 @@ class LogDirs:
             left[broker, path] = free_bytes - size
             assignments[TopicPartitionReplica(goal.key.topic, goal.key.partition, broker)] = path
         if closed:
-            self._reporter.warn(f"the planned log dir is cordoned, the broker chooses one: {listed(closed)}")
+            self._reporter.warn(f"the planned log dir is cordoned, the broker chooses one: {list_items(closed)}")
         if short:
-            self._reporter.warn(f"no free space in the planned log dir now, the broker chooses one: {listed(short)}")
+            self._reporter.warn(
+                f"no free space in the planned log dir now, the broker chooses one: {list_items(short)}"
+            )
         refused = self._send(assignments)
         if refused:
             names = [f"{r.topic}-{r.partition} on broker {r.broker} ({e})" for r, e in sorted(refused.items())]
-            self._reporter.warn(f"log dir not taken, the broker chooses one: {listed(names)}")
+            self._reporter.warn(f"log dir not taken, the broker chooses one: {list_items(names)}")
 
     def _send(self, wanted: Mapping[TopicPartitionReplica, str]) -> dict[TopicPartitionReplica, ItemError]:
         errors: dict[TopicPartitionReplica, ItemError] = {}
         replicas = sorted(wanted)
         for start in range(0, len(replicas), CALL_SIZE):
             part = {r: wanted[r] for r in replicas[start : start + CALL_SIZE]}
-            seq = self._journal.intent(What.DIRS, {"replicas": [[*r, path] for r, path in part.items()]})
+            seq = self._journal.intent(JournalSubject.DIRS, {"replicas": [[*r, path] for r, path in part.items()]})
             answers = self._retrier.call("naming log dirs", partial(self._admin.move_log_dirs, part))
             found = {r: e for r, e in answers.items() if e is not None}
             self._journal.effect(seq, {"refused": [[*r, str(e)] for r, e in sorted(found.items())]})

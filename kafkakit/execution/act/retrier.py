@@ -8,13 +8,20 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from kafkakit.core.cluster_facts import BrokerLogDirs, Fetched
+from kafkakit.core.cluster_facts import BrokerLogDirs, FetchedBatches
 from kafkakit.core.errors import ConnectRefusedError, LeaseLostError, TryLaterError
 from kafkakit.core.model import BROKER_TAGS, TAGS_ROOT, TOPIC_TAGS, TagSet, TopicPartition, decode_tags
 from kafkakit.core.quantities import format_bytes, format_rate, format_rough_time
-from kafkakit.core.rights import Duty
-from kafkakit.execution.decide.plan_state import Goal, Live, listed, require_rights
-from kafkakit.execution.decide.progress import Decision, Look, RoundState, Watch, source_bytes, sources_told
+from kafkakit.core.rights import CommandRights
+from kafkakit.execution.decide.plan_state import LiveState, MoveGoal, list_items, require_rights
+from kafkakit.execution.decide.progress import (
+    BatchObservation,
+    BatchWatch,
+    NextAction,
+    RoundState,
+    source_bytes,
+    sources_told,
+)
 from kafkakit.ports.acting import Clock, ProgressBar, Reporter, pause
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import LogReader
@@ -59,19 +66,19 @@ class Retrier:
                 return answer
 
 
-class ClusterReader:
+class RetryingReader:
     """Reads of the live cluster, with retries."""
 
     def __init__(self, admin: ClusterAdmin, clock: Clock, retrier: Retrier) -> None:
         self._admin, self._clock, self._retrier = admin, clock, retrier
 
-    def live(self, topics: Collection[str]) -> Live:
-        """Brokers, running moves, then the named topics' partitions, in that order (see `Live`)."""
+    def live(self, topics: Collection[str]) -> LiveState:
+        """Brokers, running moves, then the named topics' partitions, in that order (see `LiveState`)."""
 
-        def read() -> Live:
+        def read() -> LiveState:
             info = self._admin.cluster()
             running = {TopicPartition(r.topic, r.partition): r for r in self._admin.reassignments()}
-            return Live(
+            return LiveState(
                 cluster_id=info.cluster_id,
                 brokers={b.id: b for b in info.brokers},
                 states=self._admin.partition_states(topics),
@@ -81,12 +88,12 @@ class ClusterReader:
 
         return self._retrier.call("reading the cluster", read)
 
-    def require_rights(self, duty: Duty, live: Live, topics: Collection[str] = ()) -> None:
+    def require_rights(self, duty: CommandRights, live: LiveState, topics: Collection[str] = ()) -> None:
         """Raise `RefusedError` unless the caller may do its duty, on each of these topics too; one request for 500."""
         told = self._retrier.call("reading rights", lambda: self._admin.topic_operations(topics)) if topics else {}
         require_rights(duty, live, told)
 
-    def dirs(self, goals: Sequence[Goal], live: Live) -> Mapping[int, BrokerLogDirs]:
+    def dirs(self, goals: Sequence[MoveGoal], live: LiveState) -> Mapping[int, BrokerLogDirs]:
         """Log dirs of the brokers that the goals' data passes through, as far as they are alive."""
         brokers = sorted({b for g in goals if g.adding for b in (*g.holders, *g.adding) if live.is_alive(b)})
         if not brokers:
@@ -95,7 +102,7 @@ class ClusterReader:
         return self._retrier.call("reading log dirs", lambda: self._admin.log_dirs(brokers, keys))
 
     def dirs_of(
-        self, brokers: Collection[int], keys: Collection[TopicPartition], live: Live
+        self, brokers: Collection[int], keys: Collection[TopicPartition], live: LiveState
     ) -> Mapping[int, BrokerLogDirs]:
         """Log dirs of those of the brokers that are alive, with the copies of the named partitions only."""
         alive = sorted(b for b in brokers if live.is_alive(b))
@@ -111,7 +118,7 @@ class ClusterReader:
         found = self._retrier.call("reading log dirs", lambda: self._admin.log_dirs(wanted, ()))
         return frozenset(f"{b}:{d.path}" for b, answer in found.items() for d in answer.log_dirs if d.error)
 
-    def with_states(self, live: Live, keys: Collection[TopicPartition]) -> Live:
+    def with_states(self, live: LiveState, keys: Collection[TopicPartition]) -> LiveState:
         """Add the states of more partitions' topics; only those that are missing are read."""
         missing = sorted({k.topic for k in keys if k not in live.states})
         if not missing:
@@ -119,7 +126,7 @@ class ClusterReader:
         more = self._retrier.call("reading topics", lambda: self._admin.partition_states(missing))
         return replace(live, states={**live.states, **more})
 
-    def sized(self, goals: Sequence[Goal], live: Live) -> tuple[Goal, ...]:
+    def sized(self, goals: Sequence[MoveGoal], live: LiveState) -> tuple[MoveGoal, ...]:
         """The goals with their live sizes, where brokers tell them."""
         dirs = self.dirs(goals, live)
         return tuple(replace(g, size_bytes=source_bytes(g, dirs) or None) for g in goals)
@@ -134,7 +141,14 @@ class RunReporter:
         self._warned_sourceless: set[TopicPartition] = set()
 
     def show(
-        self, bar: ProgressBar, round_state: RoundState, seen: Look, watch: Watch, *, done: int, total: int
+        self,
+        bar: ProgressBar,
+        round_state: RoundState,
+        seen: BatchObservation,
+        watch: BatchWatch,
+        *,
+        done: int,
+        total: int,
     ) -> None:
         """Move the bar: bytes where there are any, else steps."""
         steps, over = len(round_state.schedule.steps), len(round_state.done) + len(round_state.dropped)
@@ -147,50 +161,50 @@ class RunReporter:
             words.append(f"{format_rate(rate)}, {format_rough_time(max(0, total - done) / rate)} left")
         bar.update(min(done, total), total, ", ".join(words))
 
-    def tell(self, seen: Look, watch: Watch) -> None:
+    def tell(self, seen: BatchObservation, watch: BatchWatch) -> None:
         """Warn of what waits for a dead broker or has no source."""
         for broker in sorted(set(seen.blocked.values()) - self._told):
             self._told.add(broker)
             keys = [str(k) for k, b in sorted(seen.blocked.items()) if b == broker]
-            self._reporter.warn(f"broker {broker} is not alive; waiting on it: {listed(keys)}")
+            self._reporter.warn(f"broker {broker} is not alive; waiting on it: {list_items(keys)}")
         lasting = {k: v for k, v in seen.sourceless.items() if k in watch.sourceless_before}
         if lasting.keys() - self._warned_sourceless:
             self._warned_sourceless |= lasting.keys()
             self._reporter.warn(f"no live source, waiting for one: {sources_told(lasting)}")
 
 
-def why(seen: Look, watch: Watch, stall_timeout_s: float) -> str:
+def stop_reason(seen: BatchObservation, watch: BatchWatch, stall_timeout_s: float) -> str:
     """Why a run ends although moves are in flight, in one line."""
     waiting = [str(k) for k in sorted(seen.pending)]
-    if watch.decision is Decision.DISK:
+    if watch.decision is NextAction.DISK:
         keys = [str(k) for k in sorted(seen.broken)]
-        lost = f"; copies that were to come into it: {listed(keys)}" if keys else ""
+        lost = f"; copies that were to come into it: {list_items(keys)}" if keys else ""
         return (
             f"a log dir went offline on a destination: {', '.join(seen.offline_dirs)}{lost}; nothing more is sent. "
             "Repair the dir and restart its broker, then continue, or undo the run"
         )
-    if watch.decision is Decision.BLOCKED:
+    if watch.decision is NextAction.BLOCKED:
         words = []
         if seen.blocked:
             dead = ", ".join(str(b) for b in sorted(set(seen.blocked.values())))
             keys = [str(k) for k in sorted(seen.blocked)]
-            words.append(f"broker {dead} is not alive and {len(keys)} moves wait for it: {listed(keys)}")
+            words.append(f"broker {dead} is not alive and {len(keys)} moves wait for it: {list_items(keys)}")
         if seen.sourceless:
             words.append(f"no live source, nothing is copied: {sources_told(seen.sourceless)}")
         return "; ".join(words)
     waiting += [f"{r.topic}-{r.partition} inside broker {r.broker}" for r in sorted(seen.inside)]
     still = waiting or [str(k) for k in sorted(seen.idle)]
-    return f"no progress for {format_rough_time(stall_timeout_s)} on {len(still)} moves: {listed(still)}"
+    return f"no progress for {format_rough_time(stall_timeout_s)} on {len(still)} moves: {list_items(still)}"
 
 
 def fetch_answers(
     log: LogReader, offsets: Mapping[TopicPartition, int], *, max_bytes: int, partition_bytes: int | None = None
-) -> dict[TopicPartition, Fetched]:
+) -> dict[TopicPartition, FetchedBatches]:
     """Fetch what the logs hold now until each partition has an answer: one fetch may end before slow leaders answer.
 
     A leader that is silent is an error after 3 s. Cost: as a rule one request to each leader.
     """
-    found: dict[TopicPartition, Fetched] = {}
+    found: dict[TopicPartition, FetchedBatches] = {}
     while left := {key: offset for key, offset in offsets.items() if key not in found}:
         answers = log.fetch(left, max_bytes=max_bytes, wait_ms=0, partition_bytes=partition_bytes)
         found |= {key: answer for key, answer in answers.items() if answer.answered}

@@ -21,19 +21,19 @@ from kafkakit.execution.decide.journal import (
     DAMAGED_HINT,
     ENDED,
     GRAMMAR,
+    JournalSubject,
     Record,
     RunState,
-    What,
     decode_journal,
     fold,
     run_id_of,
 )
-from kafkakit.execution.decide.runs import Recovered, choose_run
+from kafkakit.execution.decide.runs import RecoveredThrottles, choose_run
 from kafkakit.execution.decide.status_looks import KnownRun
 from kafkakit.ports.acting import Clock
 
 
-class RunJournal(LineJournal[What, RunState]):
+class RunJournal(LineJournal[JournalSubject, RunState]):
     """One plan's journal; its first line names the plan."""
 
     def __init__(self, file: LineFile, clock: Clock, *, cluster_id: str, fingerprint: str) -> None:
@@ -52,16 +52,16 @@ class RunJournal(LineJournal[What, RunState]):
         """True when lines are missing, or all of them: the cluster may then have more of this plan's runs."""
         return not self.state.runs or bool(self.state.salvaged)
 
-    def adopt(self, found: Recovered, plan_path: str) -> None:
+    def adopt(self, found: RecoveredThrottles, plan_path: str) -> None:
         """Record what was found on the cluster of a run whose lines are missing."""
         problem = self.state.salvaged or ("the journal is lost" if not self.state.runs else "its last lines are lost")
-        self.check(What.SALVAGED, {"problem": problem, "plan_path": plan_path, **found.as_data()})
+        self.check(JournalSubject.SALVAGED, {"problem": problem, "plan_path": plan_path, **found.as_data()})
 
-    def check(self, what: What, data: Mapping[str, Any]) -> Record:
+    def check(self, what: JournalSubject, data: Mapping[str, Any]) -> Record:
         """Record something found or decided; the start of a run is kept a second time until the run ended."""
-        if what is What.END and data["verdict"] in ENDED:
+        if what is JournalSubject.END and data["verdict"] in ENDED:
             forget_begun(self._file)
-        if what is not What.START or not isinstance(self._file, DiskFile):
+        if what is not JournalSubject.START or not isinstance(self._file, DiskFile):
             return super().check(what, data)
         line = super().check(what, {**data, "copied": True})
         keep_begun(self._file, self._identity, line)
@@ -71,12 +71,12 @@ class RunJournal(LineJournal[What, RunState]):
         """Record that the intent was carried out, with the per-item answers in `data`."""
         self._write(RecordKind.EFFECT, self.state.open_intents[of].what, data, of)
 
-    def _write(self, kind: RecordKind, what: What, data: Mapping[str, Any], of: int | None = None) -> Record:
+    def _write(self, kind: RecordKind, what: JournalSubject, data: Mapping[str, Any], of: int | None = None) -> Record:
         damage = self.damage
-        if self.is_empty and what is not What.OPEN:
-            self.check(What.OPEN, self._identity)
-        if damage and what not in (What.OPEN, What.SALVAGED):
-            self.check(What.SALVAGED, {"problem": damage, **Recovered().as_data()})
+        if self.is_empty and what is not JournalSubject.OPEN:
+            self.check(JournalSubject.OPEN, self._identity)
+        if damage and what not in (JournalSubject.OPEN, JournalSubject.SALVAGED):
+            self.check(JournalSubject.SALVAGED, {"problem": damage, **RecoveredThrottles().as_data()})
         return super()._write(kind, what, data, of)
 
 
@@ -168,9 +168,9 @@ def keep_begun(file: LineFile, identity: Mapping[str, Any], start: Record) -> No
         return
     check = RecordKind.CHECK
     opening = encode_line(
-        Line(seq=0, time=start.time, prev=FIRST_PREV, kind=check, what=What.OPEN, data=identity), GRAMMAR
+        Line(seq=0, time=start.time, prev=FIRST_PREV, kind=check, what=JournalSubject.OPEN, data=identity), GRAMMAR
     )
-    line = Line(seq=1, time=start.time, prev=line_hash(opening), kind=check, what=What.START, data=start.data)
+    line = Line(seq=1, time=start.time, prev=line_hash(opening), kind=check, what=JournalSubject.START, data=start.data)
     write_whole(begun_path(file.path), opening + encode_line(line, GRAMMAR))
 
 
@@ -200,12 +200,12 @@ def begun_line(file: LineFile) -> Record | None:
         records = decode_journal(path.read_bytes(), str(path)).records
     except (OSError, InputError):
         return None
-    return next((r for r in records if r.what is What.START), None)
+    return next((r for r in records if r.what is JournalSubject.START), None)
 
 
 def keep_plan(plan: Plan, state_dir: Path) -> None:
     """Write the plan into the state directory, unless it is there; raises `OperationFailedError`."""
-    path = _kept(journal_path(state_dir, plan.cluster_id, identity_of(plan)))
+    path = _kept_plan(journal_path(state_dir, plan.cluster_id, identity_of(plan)))
     data = encode_plan(plan)
     try:
         if path.read_bytes() == data:
@@ -217,7 +217,7 @@ def keep_plan(plan: Plan, state_dir: Path) -> None:
 
 def plan_of(journal: Path, state: RunState) -> Plan | None:
     """The plan of a journal: the one that was kept, else the file it came from while that is still the same plan."""
-    sources = [_kept(journal), *([Path(state.plan_path)] if state.plan_path not in ("", "-") else [])]
+    sources = [_kept_plan(journal), *([Path(state.plan_path)] if state.plan_path not in ("", "-") else [])]
     return next((plan for path in sources if (plan := _plan_in(path, state.fingerprint)) is not None), None)
 
 
@@ -261,7 +261,7 @@ def require_no_unfinished(path: Path, state_dir: Path, program: str) -> None:
         )
 
 
-def _kept(journal: Path) -> Path:
+def _kept_plan(journal: Path) -> Path:
     cluster_id = journal.parent.name
     return plan_path(journal.parents[2], cluster_id, journal.stem)
 

@@ -19,15 +19,15 @@ from kafkakit.core.lease import HeldLease
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.execution.act.retrier import Retrier
 from kafkakit.execution.decide.journal import Promise
-from kafkakit.execution.decide.plan_state import Live
+from kafkakit.execution.decide.plan_state import LiveState
 from kafkakit.execution.decide.status import StatusContext, StatusView, judge
 from kafkakit.execution.decide.status_looks import (
-    Health,
+    CopySample,
+    CurrentThrottles,
     History,
     KnownRun,
-    Sample,
+    PartitionHealth,
     StatusLook,
-    Throttled,
     ended_between,
     health_of,
     landed_between,
@@ -57,7 +57,7 @@ class RunSource(Protocol):
 
 
 @dataclass(slots=True)
-class _Due:
+class _DueTime:
     """When something that costs more is read again; None: at once."""
 
     every_s: float
@@ -67,7 +67,7 @@ class _Due:
         return self.at_s is None or now_s >= self.at_s
 
 
-class Observer:
+class StatusObserver:
     """One watcher of one cluster; keeps what earlier looks found. `lease` reads who may change the cluster.
 
     `whole` False leaves out everything that is read of the whole cluster, and all throttles.
@@ -88,17 +88,17 @@ class Observer:
         self._window_s, self._program, self._wants_whole = window_s, program, whole
         self._history = History()
         self._inside_history = History()
-        self._throttled = Throttled()
-        self._health: Health | None = None
+        self._throttled = CurrentThrottles()
+        self._health: PartitionHealth | None = None
         self._lease: HeldLease | None = None
         self._beat: tuple[tuple[int, int], float] | None = None
         self._inside: frozenset[TopicPartitionReplica] = frozenset()
         self._before: StatusLook | None = None
         self._landed = self._ended = 0
         self._left: dict[tuple[str, Promise | None], tuple[tuple[float, int], ...]] = {}
-        self._whole_due = _Due(WHOLE_EVERY_S)
-        self._throttles_due = _Due(THROTTLES_EVERY_S)
-        self._lease_due = _Due(LEASE_EVERY_S)
+        self._whole_due = _DueTime(WHOLE_EVERY_S)
+        self._throttles_due = _DueTime(THROTTLES_EVERY_S)
+        self._lease_due = _DueTime(LEASE_EVERY_S)
 
     def look(self, *, refresh: bool = False) -> StatusView:
         """One tick; `refresh` reads everything again, whenever it was read last."""
@@ -110,7 +110,7 @@ class Observer:
         self._landed += 0 if self._before is None else landed_between(self._before, look)
         self._ended += 0 if self._before is None else ended_between(self._before, look)
         self._before = look
-        sample = Sample(at_s=look.at_s, bytes_of=_sizes(look), landed_bytes=self._landed)
+        sample = CopySample(at_s=look.at_s, bytes_of=_sizes(look), landed_bytes=self._landed)
         self._history = remember(self._history, sample, self._window_s)
         futures = {
             TopicPartitionReplica(*key, broker): copy.size_bytes
@@ -118,7 +118,9 @@ class Observer:
             for key, copy in answer.futures.items()
         }
         self._inside = frozenset(futures)
-        self._inside_history = remember(self._inside_history, Sample(at_s=look.at_s, bytes_of=futures), self._window_s)
+        self._inside_history = remember(
+            self._inside_history, CopySample(at_s=look.at_s, bytes_of=futures), self._window_s
+        )
         if self._wants_whole and self._throttles_due.is_due(look.at_s):
             self._look_at_throttles(look)
         if self._lease_due.is_due(look.at_s):
@@ -170,7 +172,7 @@ class Observer:
         brokers = ({b for m in running.values() for b in m.replicas} | {r.broker for r in self._inside}) & alive
         keys = sorted({*running, *(TopicPartition(r.topic, r.partition) for r in self._inside)})
         dirs = self._admin.log_dirs(sorted(brokers), keys) if brokers and keys else {}
-        live = Live(
+        live = LiveState(
             cluster_id=info.cluster_id,
             brokers={b.id: b for b in info.brokers},
             states={k: states[k] for k in sorted(watched) if k in states},
@@ -203,7 +205,7 @@ class Observer:
         self._throttles_due.at_s = look.at_s + THROTTLES_EVERY_S
 
 
-def look_once(observer: Observer, clock: Clock, window_s: float) -> StatusView:
+def look_once(observer: StatusObserver, clock: Clock, window_s: float) -> StatusView:
     """Two looks, `window_s` apart, so that there are rates; one where nothing moves. 0: one look, no rates."""
     view = observer.look()
     if window_s > 0 and (view.moves or view.inside):
@@ -213,7 +215,7 @@ def look_once(observer: Observer, clock: Clock, window_s: float) -> StatusView:
 
 
 def watch(
-    observer: Observer,
+    observer: StatusObserver,
     clock: Clock,
     retrier: Retrier,
     *,

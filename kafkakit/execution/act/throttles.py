@@ -13,25 +13,25 @@ from kafkakit.core.cluster_facts import ConfigChange, ItemError, ResourceKind
 from kafkakit.core.errors import KafkakitError, LeaseLostError, OperationFailedError, RefusedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan import Plan
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import count_of
 from kafkakit.core.text import shell_command
 from kafkakit.execution.act.journal_files import DiskFile, LineFile
 from kafkakit.execution.act.moves import LogDirs
 from kafkakit.execution.act.retrier import Retrier
 from kafkakit.execution.act.run_journal import RunJournal, existing_journal, plan_of
-from kafkakit.execution.decide.journal import ConfigKey, RateHold, RunState, What, change_to_data
-from kafkakit.execution.decide.plan_state import Goal, Live, listed
+from kafkakit.execution.decide.journal import ConfigKey, JournalSubject, RateHold, RunState, change_to_data
+from kafkakit.execution.decide.plan_state import LiveState, MoveGoal, list_items
 from kafkakit.execution.decide.runs import (
     Commands,
     Direction,
-    Recovered,
+    RecoveredThrottles,
     moves_sent,
     moves_under,
     plan_entries,
     recover,
     topics_held,
 )
-from kafkakit.execution.decide.schedule.work import Rates, is_unlimited
+from kafkakit.execution.decide.schedule.work import BrokerRates, is_unlimited
 from kafkakit.execution.decide.throttle import (
     LIST_KEYS,
     RATE_KEYS,
@@ -71,7 +71,7 @@ class Throttles:
         self._lists = ThrottleLists(self._configs, journal, reporter)
         self._set: dict[ConfigKey, int] = {}
         self._told: set[ConfigKey] = set()
-        self._goals: dict[TopicPartition, Goal] = {}
+        self._goals: dict[TopicPartition, MoveGoal] = {}
         self._entered: set[TopicPartition] = set()
         self._inside: set[int] = set()
         self._reasons: dict[ConfigKey, str] = {}
@@ -81,7 +81,7 @@ class Throttles:
         """Set rates over a pacer's: what stood before its rates comes back, and the pacer sets its own anew."""
         self._under = held
 
-    def impose(self, goals: Sequence[Goal], rates: Rates, live: Live) -> None:
+    def impose(self, goals: Sequence[MoveGoal], rates: BrokerRates, live: LiveState) -> None:
         """Throttle exactly the goals' copies, and return once the brokers show it.
 
         Raises `OperationFailedError` when a living broker or a topic refuses, or a broker stays silent.
@@ -90,7 +90,7 @@ class Throttles:
         self._insist(wanted_rates(goals, rates), live)
         self._append(goals, rates)
 
-    def impose_rates(self, goals: Sequence[Goal], rates: Rates, live: Live) -> None:
+    def impose_rates(self, goals: Sequence[MoveGoal], rates: BrokerRates, live: LiveState) -> None:
         """Keep moves in flight throttled: brokers that came back get their rate, moves without entries get theirs.
 
         Costs no request where nothing is missing. Moves whose entries do not fit continue unthrottled, which is said.
@@ -101,7 +101,7 @@ class Throttles:
             for words in self._append_fitting(fresh, rates):
                 self._reporter.warn(words)
 
-    def impose_inside(self, brokers: Collection[int], rates: Rates, live: Live) -> None:
+    def impose_inside(self, brokers: Collection[int], rates: BrokerRates, live: LiveState) -> None:
         """Limit the copying between log dirs on these brokers, before their copies are told to change dirs.
 
         Raises as `impose` does.
@@ -116,12 +116,12 @@ class Throttles:
         found = {k: now.get(k.name, {}).get(k.key) for k in asked}
         return tuple(f"{k.key} on broker {k.name} is {value}" for k, value in found.items() if value is not None)
 
-    def list_capacity(self, goals: Sequence[Goal], rates: Rates) -> ListCapacity:
+    def list_capacity(self, goals: Sequence[MoveGoal], rates: BrokerRates) -> ListCapacity:
         """Which goals' entries fit into their topics' lists now; one request for each 500 topics."""
         return self._lists.list_capacity(goals, rates)
 
     def change(
-        self, rates: Rates, live: Live, goals: Sequence[Goal] = (), inside: Collection[int] = ()
+        self, rates: BrokerRates, live: LiveState, goals: Sequence[MoveGoal] = (), inside: Collection[int] = ()
     ) -> tuple[str, ...]:
         """Go over to other rates while moves run; returns what could not be done, in words.
 
@@ -146,7 +146,7 @@ class Throttles:
         self._lift_rates(live, keep=wanted)
         return (*words, *self._undone(wanted, silent, live))
 
-    def _undone(self, wanted: Mapping[ConfigKey, int], silent: Collection[int], live: Live) -> tuple[str, ...]:
+    def _undone(self, wanted: Mapping[ConfigKey, int], silent: Collection[int], live: LiveState) -> tuple[str, ...]:
         state = self._journal.state
         dead = sorted({int(k.name) for k in wanted if not live.is_alive(int(k.name))})
         words = [f"broker {b} is not alive and keeps the rate that it has" for b in dead]
@@ -158,7 +158,7 @@ class Throttles:
         lists = [k for k in state.entries if k in self._reasons]
         return (*words, *owed_words(surplus, lists, gone, self._reasons))
 
-    def lift_entries(self, goals: Sequence[Goal] | None = None) -> None:
+    def lift_entries(self, goals: Sequence[MoveGoal] | None = None) -> None:
         """Take our list entries away: those of the goals' partitions, or all of them."""
         held = self._journal.state.entries
         wanted = dict(held) if goals is None else entries_of(goals, held)
@@ -167,7 +167,7 @@ class Throttles:
         self._entered -= gone
         self._note(self._lists.remove(wanted))
 
-    def lift(self, live: Live) -> tuple[str, ...]:
+    def lift(self, live: LiveState) -> tuple[str, ...]:
         """Take away every throttle of ours; returns what could not be removed, in words (empty = all gone).
 
         Rates go back to their earlier values. Nothing is raised for one part that fails, the rest is tried; only
@@ -194,10 +194,12 @@ class Throttles:
             return ()
         dead = {int(k.name) for k in state.rates if not live.is_alive(int(k.name))}
         owed += owed_words(state.rates, state.entries, dead, self._reasons)
-        self._journal.check(What.OWED, {"keys": [k.as_data() for k in sorted([*state.rates, *state.entries])]})
+        self._journal.check(
+            JournalSubject.OWED, {"keys": [k.as_data() for k in sorted([*state.rates, *state.entries])]}
+        )
         return tuple(owed)
 
-    def _insist(self, wanted: Mapping[ConfigKey, int], live: Live) -> None:
+    def _insist(self, wanted: Mapping[ConfigKey, int], live: LiveState) -> None:
         """Set rates, and wait a while for brokers that do not tell theirs."""
         for number, _ in enumerate(repeat_every(self._clock, 1.0, SILENCE_S)):
             silent = self._set_rates(wanted, self._alive() if number else _alive_in(live))
@@ -227,32 +229,32 @@ class Throttles:
         for key in [k for k in foreign if k not in self._told]:
             self._reporter.warn(f"broker {key.name}: another process changed {key.key} meanwhile; left as it is")
             self._told.add(key)
-        refused = self._configs.write(What.THROTTLE, changes)
+        refused = self._configs.write(JournalSubject.THROTTLE, changes)
         failed = {ConfigKey(c.kind, c.name, c.key) for c in refused}
         self._set |= {k: r for k, r in todo.items() if k not in failed}
         still = self._alive() if refused else set()
         return sorted({int(k.name) for k in silent}), {c: e for c, e in refused.items() if int(c.name) in still}
 
-    def _append(self, goals: Sequence[Goal], rates: Rates) -> None:
+    def _append(self, goals: Sequence[MoveGoal], rates: BrokerRates) -> None:
         """Add entries; raises `OperationFailedError` when a topic refuses."""
         for change, error in self._lists.append(goals, rates).items():
             raise OperationFailedError(f"topic {change.name} does not take the throttle: {error}")
         self._entered |= {g.key for g in goals}
 
-    def _append_fitting(self, goals: Sequence[Goal], rates: Rates) -> list[str]:
+    def _append_fitting(self, goals: Sequence[MoveGoal], rates: BrokerRates) -> list[str]:
         """Add what the lists have space for, since moves in flight cannot wait; returns what is missing, in words."""
         capacity = self.list_capacity(goals, rates)
         fits = {g.key for g in capacity.fits}
         refused = self._lists.append(capacity.fits, rates)
         self._entered |= {g.key for g in goals}
         without = [str(g.key) for g in goals if g.key not in fits]
-        words = [f"without a throttle, as the lists of their topics are full: {listed(without)}"] if without else []
+        words = [f"without a throttle, as the lists of their topics are full: {list_items(without)}"] if without else []
         return [*words, *(f"topic {c.name} does not take the throttle: {e}" for c, e in refused.items())]
 
     def _alive(self) -> set[int]:
         return {b.id for b in self._retrier.call("reading brokers", self._admin.cluster).brokers if b.is_alive}
 
-    def _lift_rates(self, live: Live, *, keep: Collection[ConfigKey] = ()) -> None:
+    def _lift_rates(self, live: LiveState, *, keep: Collection[ConfigKey] = ()) -> None:
         """Give rates back to their earlier values, on living brokers."""
         rates = self._journal.state.rates
         held = {k: v for k, v in rates.items() if k not in keep and live.is_alive(int(k.name))}
@@ -260,7 +262,7 @@ class Throttles:
             return
         now = self._configs.brokers({k.name for k in held})
         changes, settled, foreign = restore_changes(held, now)
-        self._note(self._configs.write(What.RESTORE, [(c, None) for c in changes]))
+        self._note(self._configs.write(JournalSubject.RESTORE, [(c, None) for c in changes]))
         for key in [k for k in foreign if k not in self._told]:
             self._reporter.warn(f"broker {key.name}: another process changed {key.key} meanwhile; left as it is")
         self._release([*settled, *foreign])
@@ -269,13 +271,13 @@ class Throttles:
 
     def _release(self, keys: Sequence[ConfigKey]) -> None:
         if keys:
-            self._journal.check(What.RELEASED, {"keys": [k.as_data() for k in keys]})
+            self._journal.check(JournalSubject.RELEASED, {"keys": [k.as_data() for k in keys]})
 
     def _note(self, refused: Mapping[ConfigChange, ItemError]) -> None:
         self._reasons |= {ConfigKey(c.kind, c.name, c.key): str(e) for c, e in refused.items()}
 
 
-def _alive_in(live: Live) -> set[int]:
+def _alive_in(live: LiveState) -> set[int]:
     return {b for b in live.brokers if live.is_alive(b)}
 
 
@@ -304,7 +306,7 @@ class ConfigWriter:
         """What is set on the brokers that answer."""
         return self._configs(ResourceKind.BROKER, names)
 
-    def write(self, what: What, changes: Sequence[Change]) -> dict[ConfigChange, ItemError]:
+    def write(self, what: JournalSubject, changes: Sequence[Change]) -> dict[ConfigChange, ItemError]:
         """Journal and make the changes (each with the value it replaces), wait until they show; returns those refused.
 
         Raises `OperationFailedError` when an accepted change does not show.
@@ -334,7 +336,7 @@ class ConfigWriter:
             if not pending:
                 return
             if is_last:
-                names = listed([f"{c.kind} {c.name} {c.key}" for c in pending])
+                names = list_items([f"{c.kind} {c.name} {c.key}" for c in pending])
                 raise OperationFailedError(f"a throttle change was accepted but does not show: {names}")
 
     def _configs(self, kind: ResourceKind, names: set[str]) -> Configs:
@@ -349,18 +351,18 @@ class ThrottleLists:
     def __init__(self, configs: ConfigWriter, journal: RunJournal, reporter: Reporter) -> None:
         self._configs, self._journal, self._reporter = configs, journal, reporter
 
-    def list_capacity(self, goals: Sequence[Goal], rates: Rates) -> ListCapacity:
+    def list_capacity(self, goals: Sequence[MoveGoal], rates: BrokerRates) -> ListCapacity:
         """Which goals' entries fit now; one request for each 500 topics."""
         if is_unlimited(rates) or not goals:
             return ListCapacity(fits=tuple(goals))
         topics = self._configs.topics({g.key.topic for g in goals})
         return list_capacity_for(goals, rates, topics, self._journal.state.entries)
 
-    def append(self, goals: Sequence[Goal], rates: Rates) -> dict[ConfigChange, ItemError]:
+    def append(self, goals: Sequence[MoveGoal], rates: BrokerRates) -> dict[ConfigChange, ItemError]:
         """Add the goals' entries; returns what topics that still exist refuse."""
         wanted = wanted_entries(goals, rates)
         changes = entry_changes(wanted, self._configs.topics({k.name for k in wanted}))
-        refused = self._configs.write(What.THROTTLE, [(c, None) for c in changes])
+        refused = self._configs.write(JournalSubject.THROTTLE, [(c, None) for c in changes])
         present = self._configs.topics({c.name for c in refused})
         return {c: e for c, e in refused.items() if c.name in present}
 
@@ -374,10 +376,10 @@ class ThrottleLists:
         held = self._journal.state.entries
         whole = [k for k, entries in wanted.items() if set(held.get(k, ())) <= set(entries)]
         topics = self._configs.topics({k.name for k in wanted})
-        refused = self._configs.write(What.RESTORE, [(c, None) for c in removal_changes(wanted, topics)])
+        refused = self._configs.write(JournalSubject.RESTORE, [(c, None) for c in removal_changes(wanted, topics)])
         # A run that was cut may have emptied a list without writing that down: what is there now decides.
         topics = self._configs.topics({k.name for k in wanted})
-        refused |= self._configs.write(What.RESTORE, [(c, None) for c in empty_list_changes(whole, topics)])
+        refused |= self._configs.write(JournalSubject.RESTORE, [(c, None) for c in empty_list_changes(whole, topics)])
         self._release(topics, [k for k in wanted if k in self._journal.state.entries])
         return refused
 
@@ -392,7 +394,7 @@ class ThrottleLists:
             if not ours & there and topics.get(key.name, {}).get(key.key) != "":
                 released.append(key)
         if released:
-            self._journal.check(What.RELEASED, {"keys": [k.as_data() for k in released]})
+            self._journal.check(JournalSubject.RELEASED, {"keys": [k.as_data() for k in released]})
 
 
 def _calls(changes: Sequence[Change]) -> Iterator[list[Change]]:
@@ -410,7 +412,7 @@ def _calls(changes: Sequence[Change]) -> Iterator[list[Change]]:
         yield call
 
 
-def unaccounted(admin: ClusterAdmin, retrier: Retrier, plan: Plan, state: RunState) -> tuple[str, ...]:
+def unaccounted_topics(admin: ClusterAdmin, retrier: Retrier, plan: Plan, state: RunState) -> tuple[str, ...]:
     """Topics whose throttle lists limit replicas of the plan and are not the journal's; a request for 500 topics."""
     entries = _entries(admin, retrier, plan, state)
     names = sorted({e.partition(":")[2] for held in entries.values() for e in held})
@@ -421,7 +423,7 @@ def unaccounted(admin: ClusterAdmin, retrier: Retrier, plan: Plan, state: RunSta
 
 
 def read_baseline(
-    admin: ClusterAdmin, retrier: Retrier, plan: Plan, live: Live, *, throttled: bool
+    admin: ClusterAdmin, retrier: Retrier, plan: Plan, live: LiveState, *, throttled: bool
 ) -> list[tuple[str, str, str, str]]:
     """The throttles that stand before a run: lists of the plan's topics, and rates where the run is `throttled`."""
     names = sorted({m.topic for m in plan.moves})
@@ -443,15 +445,15 @@ def _entries(admin: ClusterAdmin, retrier: Retrier, plan: Plan, state: RunState)
 
 
 def find_lost(
-    admin: ClusterAdmin, clock: Clock, retrier: Retrier, plan: Plan, live: Live, state: RunState, *, is_lost: bool
-) -> Recovered:
+    admin: ClusterAdmin, clock: Clock, retrier: Retrier, plan: Plan, live: LiveState, state: RunState, *, is_lost: bool
+) -> RecoveredThrottles:
     """What a run of the plan left that is not in its journal.
 
     `is_lost`: lines of the journal are missing for certain; else only throttle entries tell, and nothing more is read
     where there are none. Reads the whole cluster once otherwise.
     """
     if not is_lost and not _entries(admin, retrier, plan, state):
-        return Recovered()
+        return RecoveredThrottles()
     snapshot = retrier.call("reading the cluster", lambda: admin.snapshot(now=clock.now(), sizes=False))
     alive = [str(b.id) for b in snapshot.brokers if b.is_alive]
     brokers = retrier.call("reading throttles", lambda: admin.dynamic_configs(ResourceKind.BROKER, alive))
@@ -479,7 +481,7 @@ class Leftovers:
         """The most that a broker reached in a run of another plan without throttle; None where none was measured."""
         return max((j.state.link_bytes_per_s for j in self._all if j.state.link_bytes_per_s), default=None)
 
-    def rates(self, live: Live, retry_limit_s: float) -> frozenset[ConfigKey]:
+    def rates(self, live: LiveState, retry_limit_s: float) -> frozenset[ConfigKey]:
         """The rates of brokers that runs of other plans still have set, by their journals or by their plans."""
         retrier = Retrier(self._clock, self._reporter, retry_limit_s)
         found = [key for journal in self._journals for key in journal.state.rates]
@@ -489,7 +491,7 @@ class Leftovers:
                 found += lost.rates
         return frozenset(found)
 
-    def kept(self, live: Live) -> dict[ConfigKey, RateHold]:
+    def kept(self, live: LiveState) -> dict[ConfigKey, RateHold]:
         """The rates under which moves of other processes run: the pacer's, which `lift` leaves as they are."""
         journals = [j for j in self._journals if moves_under(j.state, live)]
         return {key: hold for journal in journals for key, hold in journal.state.rates.items()}
@@ -498,17 +500,17 @@ class Leftovers:
         """A hint with the commands for unfinished runs of other plans; empty when there are none."""
         states = [j.state for j in self._all if j.state.unsettled]
         lines = [str(shell_command(f"reassign {verb}", program=self._commands.program, run=s.run_id)) for s in states]
-        return "\n".join([f"unfinished here: {listed([s.name for s in states])}:", *lines]) if states else ""
+        return "\n".join([f"unfinished here: {list_items([s.name for s in states])}:", *lines]) if states else ""
 
-    def require_none_in_flight(self, live: Live, direction: Direction, retry_limit_s: float) -> None:
+    def require_none_in_flight(self, live: LiveState, direction: Direction, retry_limit_s: float) -> None:
         """Raise `RefusedError` while moves that a run of another plan sent are in flight."""
         for state, running in self._running(self._all, live, retry_limit_s):
             raise RefusedError(
-                f"nothing of this plan is in flight, but {counted(running, 'move')} of {state.name}",
+                f"nothing of this plan is in flight, but {count_of(running, 'move')} of {state.name}",
                 hint=str(shell_command(f"reassign {direction}", program=self._commands.program, run=state.run_id)),
             )
 
-    def require_idle(self, live: Live, retry_limit_s: float) -> None:
+    def require_idle(self, live: LiveState, retry_limit_s: float) -> None:
         """Raise `RefusedError` while moves of another plan still run under that plan's throttle."""
         for state, running in self._running(self._journals, live, retry_limit_s):
             other = Commands(program=self._commands.program, plan=f"--run {state.run_id}")
@@ -518,7 +520,7 @@ class Leftovers:
             )
 
     def _running(
-        self, journals: Sequence[RunJournal], live: Live, retry_limit_s: float
+        self, journals: Sequence[RunJournal], live: LiveState, retry_limit_s: float
     ) -> Iterator[tuple[RunState, int]]:
         """The runs with moves in flight, and how many."""
         retrier = Retrier(self._clock, self._reporter, retry_limit_s)
@@ -530,7 +532,7 @@ class Leftovers:
             if running:
                 yield state, running
 
-    def lift(self, live: Live, retry_limit_s: float) -> None:
+    def lift(self, live: LiveState, retry_limit_s: float) -> None:
         """Take away what the others left; what cannot be removed now stays in their journals and is warned about.
 
         Throttles of the pacer stay while moves run under them.

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
 from kafkakit.core.journal_lines import Grammar, Line, LinesText, RecordKind, decode_lines, replay_lines
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
-from kafkakit.execution.decide.schedule.work import Rates, rates_from_data
+from kafkakit.execution.decide.schedule.work import BrokerRates, rates_from_data
 
 COMPLETE, CLOSED = "complete", "closed"
 ENDED = (COMPLETE, CLOSED)
@@ -57,7 +57,7 @@ class Promise:
     most_s: float | None = None
 
 
-class What(StrEnum):
+class JournalSubject(StrEnum):
     """What a record is about; the first six are effects on the cluster, the rest are checks.
 
     `FOREIGN` is in the journal of what was done to moves of others: as they were before they were cancelled.
@@ -82,8 +82,8 @@ class What(StrEnum):
     FOREIGN = "foreign"
 
 
-Record: TypeAlias = Line[What]
-JournalText: TypeAlias = LinesText[What]
+Record: TypeAlias = Line[JournalSubject]
+JournalText: TypeAlias = LinesText[JournalSubject]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -159,7 +159,7 @@ class RunState:
     began_at: datetime | None = None
     direction: str = ""
     rate: int | None = None
-    wanted: Rates | None = None
+    wanted: BrokerRates | None = None
     rates: Mapping[ConfigKey, RateHold] = field(default_factory=dict)
     entries: Mapping[ConfigKey, tuple[str, ...]] = field(default_factory=dict)
     submitted: Layers[TopicPartition, tuple[int, ...]] = field(default_factory=Layers)
@@ -218,7 +218,7 @@ def fold(state: RunState, record: Record) -> RunState:
         intent = state.open_intents[record.of if record.of is not None else -1]
         left = {seq: r for seq, r in state.open_intents.items() if seq != record.of}
         state = replace(state, open_intents=left)
-        return _take_restored(state, intent, record) if intent.what is What.RESTORE else state
+        return _take_restored(state, intent, record) if intent.what is JournalSubject.RESTORE else state
     return _take_check(state, record)
 
 
@@ -230,7 +230,7 @@ def change_to_data(change: ConfigChange, earlier: str | None = None) -> dict[str
 
 def _take_intent(state: RunState, record: Record) -> RunState:
     data = record.data
-    if record.what is What.THROTTLE:
+    if record.what is JournalSubject.THROTTLE:
         rates, entries = dict(state.rates), dict(state.entries)
         for body in data["changes"]:
             key = _key_of(body)
@@ -240,18 +240,18 @@ def _take_intent(state: RunState, record: Record) -> RunState:
             else:
                 entries[key] = tuple(dict.fromkeys([*entries.get(key, ()), *body["value"].split(",")]))
         return replace(state, rates=rates, entries=entries)
-    if record.what is What.REASSIGN:
+    if record.what is JournalSubject.REASSIGN:
         moved = {TopicPartition(t, p): tuple(target) for t, p, target in data["targets"]}
         trail = {k: tuple(dict.fromkeys([*state.trail.get(k, ()), target])) for k, target in moved.items()}
         return replace(state, submitted=state.submitted.plus(moved), trail=state.trail.plus(trail))
-    if record.what is What.DIRS:
+    if record.what is JournalSubject.DIRS:
         sent: dict[TopicPartitionReplica, tuple[str, ...]] = {}
         for topic, partition, broker, path in data["replicas"]:
             replica = TopicPartitionReplica(topic, partition, broker)
             known = sent.get(replica) or state.dirs_sent.get(replica, ())
             sent[replica] = tuple(dict.fromkeys([*known, path]))
         return replace(state, dirs_sent=state.dirs_sent.plus(sent))
-    if record.what is What.CANCEL:
+    if record.what is JournalSubject.CANCEL:
         return replace(state, cancelled=True)
     return state
 
@@ -276,9 +276,9 @@ def _take_restored(state: RunState, intent: Record, effect: Record) -> RunState:
 
 def _take_check(state: RunState, record: Record) -> RunState:
     data = record.data
-    if record.what is What.OPEN:
+    if record.what is JournalSubject.OPEN:
         return replace(state, cluster_id=data["cluster_id"], fingerprint=data["fingerprint"])
-    if record.what is What.START:
+    if record.what is JournalSubject.START:
         return replace(
             state,
             runs=state.runs + 1,
@@ -287,7 +287,7 @@ def _take_check(state: RunState, record: Record) -> RunState:
             direction=data["direction"],
             plan_path=data["plan_path"],
             rate=data["rate"],
-            wanted=_wanted(data),
+            wanted=_wanted_rates(data),
             unsettled=True,
             token=data.get("token"),
             copied=bool(data.get("copied")),
@@ -299,16 +299,16 @@ def _take_check(state: RunState, record: Record) -> RunState:
             trail=state.trail if state.unsettled else Layers(),
             dirs_sent=state.dirs_sent if state.unsettled else Layers(),
         )
-    if record.what is What.SALVAGED:
-        lost = _take_intent(state, replace(record, what=What.THROTTLE))
+    if record.what is JournalSubject.SALVAGED:
+        lost = _take_intent(state, replace(record, what=JournalSubject.THROTTLE))
         return replace(
-            _take_intent(lost, replace(record, what=What.REASSIGN)),
+            _take_intent(lost, replace(record, what=JournalSubject.REASSIGN)),
             salvaged=data["problem"],
             unsettled=True,
             plan_path=state.plan_path or data.get("plan_path", ""),
-            wanted=state.wanted or _wanted(data),
+            wanted=state.wanted or _wanted_rates(data),
         )
-    if record.what is What.SCHEDULE:
+    if record.what is JournalSubject.SCHEDULE:
         promise = Promise(
             made_at=record.time,
             promised_s=float(data["promised_s"]),
@@ -320,18 +320,18 @@ def _take_check(state: RunState, record: Record) -> RunState:
         )
         # A run that continues in a second round still has to keep what it said first.
         return replace(state, promise=state.promise or promise)
-    if record.what in (What.PAUSE, What.CONTINUE):
-        return replace(state, paused=record.what is What.PAUSE)
-    if record.what is What.RATES:
-        return replace(state, wanted=_wanted(data))
-    if record.what is What.RELEASED:
+    if record.what in (JournalSubject.PAUSE, JournalSubject.CONTINUE):
+        return replace(state, paused=record.what is JournalSubject.PAUSE)
+    if record.what is JournalSubject.RATES:
+        return replace(state, wanted=_wanted_rates(data))
+    if record.what is JournalSubject.RELEASED:
         keys = {_key_of(body) for body in data["keys"]}
         return replace(
             state,
             rates={k: v for k, v in state.rates.items() if k not in keys},
             entries={k: v for k, v in state.entries.items() if k not in keys},
         )
-    if record.what is What.END:
+    if record.what is JournalSubject.END:
         ended = data["verdict"] in ENDED
         return replace(
             state,
@@ -347,12 +347,12 @@ def _baseline(data: Mapping[str, Any]) -> dict[ConfigKey, str]:
     return {ConfigKey(ResourceKind(k), str(name), str(key)): str(v) for k, name, key, v in data["baseline"]}
 
 
-def _wanted(data: Mapping[str, Any]) -> Rates | None:
+def _wanted_rates(data: Mapping[str, Any]) -> BrokerRates | None:
     """The rates of a record; journals of runs with one rate for all have it as `rate`."""
     if data.get("rates") is not None:
         return rates_from_data(data["rates"])
     rate = data.get("rate")
-    return None if rate is None else Rates(into=rate, out=rate)
+    return None if rate is None else BrokerRates(into=rate, out=rate)
 
 
 def _key_of(body: Mapping[str, Any]) -> ConfigKey:
@@ -362,7 +362,7 @@ def _key_of(body: Mapping[str, Any]) -> ConfigKey:
 HEADER = {"kind": "journal", "schema": 1}
 
 DAMAGED_HINT = "what its runs left is removed by: kafkakit reassign cleanup --plan PLAN"
-GRAMMAR = Grammar(header=HEADER, words=What, damaged_hint=DAMAGED_HINT, salvaged=True)
+GRAMMAR = Grammar(header=HEADER, words=JournalSubject, damaged_hint=DAMAGED_HINT, salvaged=True)
 
 
 def decode_journal(data: bytes, source: str) -> JournalText:

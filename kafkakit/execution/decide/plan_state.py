@@ -13,9 +13,9 @@ from kafkakit.core.cluster_facts import BrokerLogDirs, PartitionState
 from kafkakit.core.errors import RefusedError
 from kafkakit.core.model import Broker, Reassignment, TopicPartition, TopicPartitionReplica
 from kafkakit.core.plan import Move, Plan, PlanBroker, ScopeEntry
-from kafkakit.core.quantities import counted, format_bytes
-from kafkakit.core.rights import Duty, Resource, lacking, lacking_on_topics
-from kafkakit.core.text import abort_command, shell_command, some
+from kafkakit.core.quantities import count_of, format_bytes
+from kafkakit.core.rights import CommandRights, Resource, lacking_on_topics, lacking_rights
+from kafkakit.core.text import abort_command, few_of, shell_command
 
 SHOWN = 5
 
@@ -51,7 +51,7 @@ _OWN = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Live:
+class LiveState:
     """What the cluster says now; `running` was read before `states`, so a move that ends in between is seen."""
 
     cluster_id: str
@@ -105,7 +105,7 @@ Trail = Mapping[TopicPartition, tuple[tuple[int, ...], ...]]
 """The lists that an unfinished run of ours has sent, by partition."""
 
 
-def assess(plan: Plan, live: Live, *, trail: Trail | None = None, cancelled_by_us: bool = False) -> Assessment:
+def assess(plan: Plan, live: LiveState, *, trail: Trail | None = None, cancelled_by_us: bool = False) -> Assessment:
     """Compare a plan with the live cluster; O(scope), half a second for 200,000 partitions.
 
     Everything that the fingerprint covers is held against the live cluster, part by part (that it fits
@@ -143,14 +143,18 @@ def require_same_cluster(plan: Plan, live_id: str, pinned: str | None) -> None:
         )
 
 
-def require_rights(duty: Duty, live: Live, topics: Mapping[str, Collection[str] | None] | None = None) -> None:
+def require_rights(
+    duty: CommandRights, live: LiveState, topics: Mapping[str, Collection[str] | None] | None = None
+) -> None:
     """Raise `RefusedError` when the cluster says that the caller may not do its duty.
 
     `topics` are the caller's rights on the topics that it is about, where it needs any beyond reading them.
     """
-    found = [f"{operation} on the cluster" for operation in lacking(duty.rights[Resource.CLUSTER], live.operations)]
+    found = [
+        f"{operation} on the cluster" for operation in lacking_rights(duty.rights[Resource.CLUSTER], live.operations)
+    ]
     on_topics = lacking_on_topics(duty.rights[Resource.TOPICS], topics or {})
-    found += [f"{operation} on topics: {listed(names)}" for operation, names in on_topics.items()]
+    found += [f"{operation} on topics: {list_items(names)}" for operation, names in on_topics.items()]
     if found:
         raise RefusedError(
             f"no right to {' and to '.join(found)}",
@@ -158,7 +162,7 @@ def require_rights(duty: Duty, live: Live, topics: Mapping[str, Collection[str] 
         )
 
 
-def dead_targets(live: Live, moving: Collection[TopicPartition]) -> dict[TopicPartition, tuple[int, ...]]:
+def dead_targets(live: LiveState, moving: Collection[TopicPartition]) -> dict[TopicPartition, tuple[int, ...]]:
     """The running moves that cannot end by themselves, with the dead brokers that they copy to."""
     found = {k: tuple(b for b in live.running[k].adding if not live.is_alive(b)) for k in moving if k in live.running}
     return {key: brokers for key, brokers in sorted(found.items()) if brokers}
@@ -167,11 +171,11 @@ def dead_targets(live: Live, moving: Collection[TopicPartition]) -> dict[TopicPa
 def waits_in_vain(dead: Mapping[TopicPartition, tuple[int, ...]]) -> str:
     """Moves with dead targets, in words."""
     brokers = sorted({b for found in dead.values() for b in found})
-    return f"{listed([str(k) for k in dead])} cannot end while broker {', '.join(map(str, brokers))} is not alive"
+    return f"{list_items([str(k) for k in dead])} cannot end while broker {', '.join(map(str, brokers))} is not alive"
 
 
 def require_applicable(
-    assessment: Assessment, live: Live, *, allow_drift: bool, program: str = "kafkakit", replan: str = ""
+    assessment: Assessment, live: LiveState, *, allow_drift: bool, program: str = "kafkakit", replan: str = ""
 ) -> None:
     """Raise `RefusedError` when carrying the plan out would not do what was planned.
 
@@ -179,7 +183,7 @@ def require_applicable(
     """
     diverted = assessment.having(MoveState.DIVERTED)
     if diverted:
-        where = listed([f"{s.move.key} to {ids(s.running.target if s.running else ())}" for s in diverted])
+        where = list_items([f"{s.move.key} to {ids(s.running.target if s.running else ())}" for s in diverted])
         keys = [s.move.key for s in diverted]
         dead = dead_targets(live, keys)
         hint = f"{waits_in_vain(dead)}; cancel the move" if dead else "wait for them, or cancel them"
@@ -194,7 +198,7 @@ def require_applicable(
             hint = f"{hint}; {waits_in_vain(dead)}: cancel that first"
             lines = [abort_command(program, dead), *lines]
         hint = "\n".join((f"{hint}:" if lines else hint, *lines))
-        raise RefusedError(f"the cluster changed since the plan: {listed(assessment.differences)}", hint=hint)
+        raise RefusedError(f"the cluster changed since the plan: {list_items(assessment.differences)}", hint=hint)
     lost = sorted({b for s in assessment.statuses for b in _still_adding(s) if not live.is_alive(b)})
     if lost:
         names = ", ".join(str(b) for b in lost)
@@ -204,7 +208,7 @@ def require_applicable(
         )
 
 
-def foreign_reassignments(plan: Plan, live: Live) -> tuple[TopicPartition, ...]:
+def foreign_reassignments(plan: Plan, live: LiveState) -> tuple[TopicPartition, ...]:
     """The partitions that move now although the plan does not move them."""
     return tuple(sorted(live.running.keys() - {m.key for m in plan.moves}))
 
@@ -222,19 +226,19 @@ def require_alone(
             hint = f"{waits_in_vain(dead)}; continue despite them with --join, or cancel them:\n"
             hint += abort_command(program, dead)
         raise RefusedError(
-            f"{counted(len(moving), 'move')} not started by this run {'is' if len(moving) == 1 else 'are'} in flight: "
-            f"{listed([str(k) for k in moving])}",
+            f"{count_of(len(moving), 'move')} not started by this run {'is' if len(moving) == 1 else 'are'} in flight: "
+            f"{list_items([str(k) for k in moving])}",
             hint=hint,
         )
     if rates:
         raise RefusedError(
-            f"brokers already have replication throttles that this run did not set: {listed(list(rates))}",
+            f"brokers already have replication throttles that this run did not set: {list_items(list(rates))}",
             hint="is another tool moving replicas? Then wait for it, or pass --join to run anyway; if not, this shows "
             f"and removes them:\n{shell_command('reassign cleanup', program=program, all=True)}",
         )
 
 
-def listed(items: tuple[str, ...] | list[str]) -> str:
+def list_items(items: tuple[str, ...] | list[str]) -> str:
     """The first few items in one line, with the number of the others."""
     more = f" and {len(items) - SHOWN} more" if len(items) > SHOWN else ""
     return "; ".join(items[:SHOWN]) + more
@@ -245,7 +249,7 @@ def ids(replicas: tuple[int, ...]) -> str:
     return f"[{','.join(str(b) for b in replicas)}]"
 
 
-def _status(move: Move, live: Live, sent: tuple[tuple[int, ...], ...]) -> MoveStatus:
+def _status(move: Move, live: LiveState, sent: tuple[tuple[int, ...], ...]) -> MoveStatus:
     now, running = live.states.get(move.key), live.running.get(move.key)
     down: tuple[int, ...] = ()
     if now is not None and len(now.isr) < len(now.replicas) and sorted(move.before) == sorted(move.after):
@@ -289,7 +293,7 @@ def made_anew(topic_id: str | None, now: PartitionState) -> bool:
     return bool(topic_id and now.topic_id and topic_id != now.topic_id)
 
 
-def _rack_difference(broker: PlanBroker, live: Live) -> str | None:
+def _rack_difference(broker: PlanBroker, live: LiveState) -> str | None:
     """A broker that is not alive keeps its planned rack: that it is down is judged elsewhere."""
     now = live.brokers.get(broker.id)
     if now is None or not now.is_alive or (now.group or "") == (broker.rack or ""):
@@ -297,7 +301,7 @@ def _rack_difference(broker: PlanBroker, live: Live) -> str | None:
     return f"broker {broker.id}: rack {broker.rack or '-'} is now {now.group or '-'}"
 
 
-def _difference(entry: ScopeEntry, now: PartitionState | None, live: Live) -> str:
+def _difference(entry: ScopeEntry, now: PartitionState | None, live: LiveState) -> str:
     key = TopicPartition(entry.topic, entry.partition)
     if now is None:
         return f"{key} is gone"
@@ -312,7 +316,7 @@ LIST_LIMIT = 32_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Goal:
+class MoveGoal:
     """One partition to bring to `target`; `holders` have a full copy now, `running` = already on its way.
 
     `dirs` names the log dirs wanted for new copies, by broker. `via` is the list that a cut run has on the
@@ -334,7 +338,7 @@ class Goal:
         return tuple(b for b in self.target if b not in self.holders)
 
 
-def apply_goals(assessment: Assessment) -> tuple[Goal, ...]:
+def apply_goals(assessment: Assessment) -> tuple[MoveGoal, ...]:
     """What carrying the plan out still has to do; partitions whose topic is gone have no share."""
     todo = assessment.having(
         MoveState.AT_BEFORE,
@@ -347,12 +351,12 @@ def apply_goals(assessment: Assessment) -> tuple[Goal, ...]:
     return tuple(_goal(s, s.move.after, running=s.state is MoveState.TO_AFTER) for s in todo)
 
 
-def rollback_goals(assessment: Assessment, live: Live) -> tuple[tuple[Goal, ...], tuple[MoveStatus, ...]]:
+def rollback_goals(assessment: Assessment, live: LiveState) -> tuple[tuple[MoveGoal, ...], tuple[MoveStatus, ...]]:
     """What undoing the plan has to do, and the moves that cannot be undone now.
 
     A move that would need a copy on a broker that is not alive is left as it is.
     """
-    goals: list[Goal] = []
+    goals: list[MoveGoal] = []
     impossible: list[MoveStatus] = []
     states = (
         MoveState.AT_AFTER,
@@ -371,20 +375,20 @@ def rollback_goals(assessment: Assessment, live: Live) -> tuple[tuple[Goal, ...]
     return tuple(goals), tuple(impossible)
 
 
-def reorder_goals(assessment: Assessment, trail: Trail) -> tuple[Goal, ...]:
+def reorder_goals(assessment: Assessment, trail: Trail) -> tuple[MoveGoal, ...]:
     """Partitions that have the brokers of a list we know in another order, with that list: no copy is made."""
     goals = []
     for status in assessment.having(MoveState.SHUFFLED):
         move = status.move
         known = (move.before, move.after, *trail.get(move.key, ()))
         target = next(found for found in known if set(found) == set(status.holders))
-        goals.append(Goal(key=move.key, target=target, holders=status.holders, topic_id=move.topic_id))
+        goals.append(MoveGoal(key=move.key, target=target, holders=status.holders, topic_id=move.topic_id))
     return tuple(goals)
 
 
-def _goal(status: MoveStatus, target: tuple[int, ...], *, running: bool) -> Goal:
+def _goal(status: MoveStatus, target: tuple[int, ...], *, running: bool) -> MoveGoal:
     move = status.move
-    return Goal(
+    return MoveGoal(
         key=move.key,
         target=target,
         holders=status.holders,
@@ -434,7 +438,7 @@ class DirLook:
     total_bytes: int = 0
 
 
-def dir_work(plan: Plan, live: Live, *, undone: bool = False, sent: Sent | None = None) -> tuple[DirWork, ...]:
+def dir_work(plan: Plan, live: LiveState, *, undone: bool = False, sent: Sent | None = None) -> tuple[DirWork, ...]:
     """The plan's moves inside brokers, or the way back; copies of topics that are gone have no share.
 
     `sent` are the dirs that a run of ours took copies to on their way, as its journal has them.
@@ -519,7 +523,7 @@ def on_the_way(sent: Sent, dirs: Dirs) -> dict[TopicPartitionReplica, str]:
     return found
 
 
-def halfway(work: Sequence[DirWork], dirs: Dirs) -> tuple[DirWork, ...]:
+def halfway_work(work: Sequence[DirWork], dirs: Dirs) -> tuple[DirWork, ...]:
     """Work whose copy is in neither of its two dirs, but in one that a run of ours took it to on its way."""
     found = []
     for item in work:
@@ -548,17 +552,19 @@ def dir_problems(seen: DirLook) -> list[str]:
     groups: dict[str, list[str]] = {}
     for item, reason in seen.lost.items():
         groups.setdefault(reason, []).append(str(item))
-    lines = [f"not moved between log dirs: {listed(names)}: {reason}" for reason, names in sorted(groups.items())]
+    lines = [f"not moved between log dirs: {list_items(names)}: {reason}" for reason, names in sorted(groups.items())]
     waiting = [str(w) for w in (*seen.moving, *seen.idle)]
     if waiting:
-        lines.append(f"{counted(len(waiting), 'copy', 'copies')} not in the planned log dir yet: {listed(waiting)}")
+        lines.append(
+            f"{count_of(len(waiting), 'copy', 'copies')} not in the planned log dir yet: {list_items(waiting)}"
+        )
     return lines
 
 
 def dir_words(work: Sequence[DirWork]) -> str:
     """What is to be done inside brokers, in one line."""
     total = sum(w.size_bytes for w in work)
-    return f"inside brokers: {counted(len(work), 'copy', 'copies')} to move between log dirs, {format_bytes(total)}"
+    return f"inside brokers: {count_of(len(work), 'copy', 'copies')} to move between log dirs, {format_bytes(total)}"
 
 
 NOT_ALIVE = "(not alive)"
@@ -644,19 +650,22 @@ def passed_over(assessment: Assessment) -> tuple[str, ...]:
     late = [s for s in assessment.statuses if s.down]
     if not late:
         return lines
-    brokers = some(sorted({b for s in late for b in s.down}))
-    copies = counted(sum(len(s.down) for s in late), "old copy", "old copies")
-    return (*lines, f"{copies} on broker {brokers} {NOT_ALIVE} not in sync: {listed([str(s.move.key) for s in late])}")
+    brokers = few_of(sorted({b for s in late for b in s.down}))
+    copies = count_of(sum(len(s.down) for s in late), "old copy", "old copies")
+    return (
+        *lines,
+        f"{copies} on broker {brokers} {NOT_ALIVE} not in sync: {list_items([str(s.move.key) for s in late])}",
+    )
 
 
 def gone_words(assessment: Assessment) -> tuple[str, ...]:
     """The planned partitions whose topics were deleted, as something to be said; empty if there are none."""
     names = [str(s.move.key) for s in assessment.having(MoveState.GONE)]
-    topics = counted(len({s.move.topic for s in assessment.having(MoveState.GONE)}), "topic")
-    return (f"left out, {topics} deleted since the plan was made: {listed(names)}",) if names else ()
+    topics = count_of(len({s.move.topic for s in assessment.having(MoveState.GONE)}), "topic")
+    return (f"left out, {topics} deleted since the plan was made: {list_items(names)}",) if names else ()
 
 
-def shortcomings(verdicts: tuple[PartitionVerdict, ...], live: Live) -> tuple[str, ...]:
+def shortcomings(verdicts: tuple[PartitionVerdict, ...], live: LiveState) -> tuple[str, ...]:
     """What keeps the whole from being complete, one sentence a kind, with the first few partitions."""
     problems: list[str] = []
     groups: dict[str, list[PartitionVerdict]] = {}
@@ -666,12 +675,12 @@ def shortcomings(verdicts: tuple[PartitionVerdict, ...], live: Live) -> tuple[st
     for word, members in sorted(groups.items()):
         problems.append(
             f"{len(members)} {'partition is' if len(members) == 1 else 'partitions are'} {word}: "
-            f"{listed([_explained(m, live) for m in members])}"
+            f"{list_items([_explain_verdict(m, live) for m in members])}"
         )
     return tuple(problems)
 
 
-def _explained(verdict: PartitionVerdict, live: Live) -> str:
+def _explain_verdict(verdict: PartitionVerdict, live: LiveState) -> str:
     if not verdict.replicas:
         return str(verdict.key)
     if verdict.replicas == verdict.wanted:

@@ -1,7 +1,7 @@
 """A schedule while it is carried out: which steps may be sent, where each stands, and how copies in flight are doing.
 
 A step is waiting, in flight, done, or given up. Which steps may be sent follows from what brokers really report, not
-from what was predicted. `look` judges one observation: progress, stalls, and when to stop; `follow` carries the
+from what was predicted. `observe` judges one observation: progress, stalls, and when to stop; `follow` carries the
 judgement over time. All of it is pure; loops that look and sleep are elsewhere.
 """
 
@@ -12,8 +12,16 @@ from enum import StrEnum
 
 from kafkakit.core.cluster_facts import BrokerLogDirs, PartitionState
 from kafkakit.core.model import Reassignment, TopicPartition, TopicPartitionReplica
-from kafkakit.execution.decide.plan_state import DirWork, Goal, Live, ids, listed, made_anew
-from kafkakit.execution.decide.schedule.work import Disk, Limits, Place, Rates, Schedule, Step, StepKind
+from kafkakit.execution.decide.plan_state import DirWork, LiveState, MoveGoal, ids, list_items, made_anew
+from kafkakit.execution.decide.schedule.work import (
+    BrokerRates,
+    Disk,
+    LogDirPlace,
+    Schedule,
+    ScheduleLimits,
+    ScheduleStep,
+    StepKind,
+)
 
 Lists = Mapping[TopicPartition, Collection[tuple[int, ...]]]
 Dirs = Mapping[int, BrokerLogDirs]
@@ -26,10 +34,10 @@ class Context:
     `rates` None: no throttle.
     """
 
-    limits: Limits
-    totals: Mapping[Place, int | None]
+    limits: ScheduleLimits
+    totals: Mapping[LogDirPlace, int | None]
     ours: Lists
-    rates: Rates | None = None
+    rates: BrokerRates | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +50,9 @@ class RoundState:
     """
 
     schedule: Schedule
-    goals: Mapping[TopicPartition, Goal]
+    goals: Mapping[TopicPartition, MoveGoal]
     done: frozenset[int] = frozenset()
-    moves: Mapping[int, Goal] = field(default_factory=dict)
+    moves: Mapping[int, MoveGoal] = field(default_factory=dict)
     inside: Mapping[int, DirWork] = field(default_factory=dict)
     dropped: frozenset[int] = frozenset()
     several: frozenset[int] = frozenset()
@@ -73,10 +81,10 @@ class RoundState:
         return len(self.done) + len(self.dropped) == len(self.schedule.steps)
 
 
-def begin(schedule: Schedule, goals: Sequence[Goal], disks: Iterable[Disk] = ()) -> RoundState:
+def begin(schedule: Schedule, goals: Sequence[MoveGoal], disks: Iterable[Disk] = ()) -> RoundState:
     """The state before the first tick; steps that a cut run has sent are in flight from the start."""
     by_key = {g.key: g for g in goals}
-    moves: dict[int, Goal] = {}
+    moves: dict[int, MoveGoal] = {}
     dirs: dict[int, DirWork] = {}
     for number, step in enumerate(schedule.steps):
         if step.running and step.kind is StepKind.INSIDE:
@@ -88,18 +96,18 @@ def begin(schedule: Schedule, goals: Sequence[Goal], disks: Iterable[Disk] = ())
     return RoundState(schedule=schedule, goals=by_key, moves=moves, inside=dirs, several=several)
 
 
-def work_of(step: Step) -> DirWork:
+def work_of(step: ScheduleStep) -> DirWork:
     """The copy that an `inside` step moves, and from where to where."""
     (source,), (place,) = step.removing, step.adding
     replica = TopicPartitionReplica(step.key.topic, step.key.partition, place.broker)
     return DirWork(replica=replica, source=source.log_dir, target=place.log_dir, size_bytes=step.size_bytes)
 
 
-def goal_of(round_state: RoundState, number: int, live: Live) -> Goal:
+def goal_of(round_state: RoundState, number: int, live: LiveState) -> MoveGoal:
     """What to send for a step, from the copies that are there now; dirs are named where the schedule counts on them."""
     step, final = round_state.schedule.steps[number], round_state.goals[round_state.schedule.steps[number].key]
     coming = live.running[step.key].adding if step.key in live.running else ()
-    return Goal(
+    return MoveGoal(
         key=step.key,
         target=step.target,
         holders=tuple(b for b in live.states[step.key].replicas if b not in coming),
@@ -145,14 +153,14 @@ def settle(
     )
 
 
-def is_deleted(round_state: RoundState, number: int, live: Live) -> bool:
+def is_deleted(round_state: RoundState, number: int, live: LiveState) -> bool:
     """True when the topic of a step is gone, or another one of its name is there."""
     step = round_state.schedule.steps[number]
     state, final = live.states.get(step.key), round_state.goals[step.key]
     return state is None or made_anew(final.topic_id, state)
 
 
-def obstacle(round_state: RoundState, number: int, live: Live) -> str | None:
+def obstacle(round_state: RoundState, number: int, live: LiveState) -> str | None:
     """Why a step must never be sent: its partition is not what the schedule presumes. None: it may be sent.
 
     A move of another process is judged apart (`foreign_of`): it may end. So is a deleted topic (`is_deleted`).
@@ -167,7 +175,7 @@ def obstacle(round_state: RoundState, number: int, live: Live) -> str | None:
     return None
 
 
-def foreign_of(live: Live, keys: Iterable[TopicPartition], ours: Lists) -> dict[TopicPartition, tuple[int, ...]]:
+def foreign_of(live: LiveState, keys: Iterable[TopicPartition], ours: Lists) -> dict[TopicPartition, tuple[int, ...]]:
     """Running moves of the given partitions that this plan never asked for, with their targets."""
     running = {k: live.running[k].target for k in keys if k in live.running}
     return {k: target for k, target in running.items() if target not in ours.get(k, ())}
@@ -175,7 +183,7 @@ def foreign_of(live: Live, keys: Iterable[TopicPartition], ours: Lists) -> dict[
 
 def may_start(
     round_state: RoundState,
-    live: Live,
+    live: LiveState,
     dirs: Dirs,
     context: Context,
     *,
@@ -195,26 +203,28 @@ def may_start(
         finished=round_state.done | round_state.dropped | immovable | frozenset(passed),
         in_flight=(round_state.flying - immovable) | frozenset(range(len(steps), len(steps) + len(others))),
         usable={
-            Place(broker, found.path): found.usable_bytes
+            LogDirPlace(broker, found.path): found.usable_bytes
             for broker, answer in dirs.items()
             for found in answer.log_dirs
             if found.usable_bytes is not None
         },
-        arriving_bytes_left=_arriving(round_state, dirs),
+        arriving_bytes_left=_arriving_bytes(round_state, dirs),
     )
-    found = startable(replace(round_state.schedule, steps=(*steps, *others)), standing, context.limits, context.totals)
+    found = startable_steps(
+        replace(round_state.schedule, steps=(*steps, *others)), standing, context.limits, context.totals
+    )
     held = {g.key for g in round_state.moves.values() if g.key in hopeless} | {steps[n].key for n in passed}
     return tuple(n for n in found if steps[n].key not in held)
 
 
-def _step_of(key: TopicPartition, running: Reassignment) -> Step:
+def _step_of(key: TopicPartition, running: Reassignment) -> ScheduleStep:
     """Another process's move, as far as it counts: the brokers that take copies in."""
-    return Step(
+    return ScheduleStep(
         key=key,
         kind=StepKind.MOVE,
         target=running.target,
         leader=None,
-        adding=tuple(Place(b) for b in running.adding),
+        adding=tuple(LogDirPlace(b) for b in running.adding),
         removing=(),
         size_bytes=0,
         start_s=0.0,
@@ -223,29 +233,29 @@ def _step_of(key: TopicPartition, running: Reassignment) -> Step:
     )
 
 
-def _arriving(round_state: RoundState, dirs: Dirs) -> dict[Place, int]:
+def _arriving_bytes(round_state: RoundState, dirs: Dirs) -> dict[LogDirPlace, int]:
     """What copies on their way into each log dir still have to bring."""
-    left: dict[Place, int] = {}
+    left: dict[LogDirPlace, int] = {}
 
-    def add(place: Place, amount: int) -> None:
+    def add(place: LogDirPlace, amount: int) -> None:
         left[place] = left.get(place, 0) + max(0, amount)
 
     for number, goal in round_state.moves.items():
         size = max(round_state.schedule.steps[number].size_bytes, source_bytes(goal, dirs))
         for place in round_state.schedule.steps[number].adding:
             copy = dirs[place.broker].replicas.get(goal.key) if place.broker in dirs else None
-            where = Place(place.broker, copy.log_dir) if copy else place
+            where = LogDirPlace(place.broker, copy.log_dir) if copy else place
             add(where, size - (copy.size_bytes if copy else 0))
     for number, work in round_state.inside.items():
         answer = dirs.get(work.replica.broker)
         future = answer.futures.get(work.key) if answer else None
         size = round_state.schedule.steps[number].size_bytes
         if answer is None or work.key not in answer.replicas or answer.replicas[work.key].log_dir != work.target:
-            add(Place(work.replica.broker, work.target), size - (future.size_bytes if future else 0))
+            add(LogDirPlace(work.replica.broker, work.target), size - (future.size_bytes if future else 0))
     return left
 
 
-def _followers(steps: Sequence[Step], lost: Collection[int]) -> set[int]:
+def _followers(steps: Sequence[ScheduleStep], lost: Collection[int]) -> set[int]:
     """The steps that presume one of the lost ones; a step's number is above that of the one it presumes."""
     found = set(lost)
     for number, step in enumerate(steps):
@@ -260,7 +270,7 @@ SETTLE_S = 15.0  # a broker's metadata may lag behind the controller's
 MAX_SAMPLES = 64
 
 
-class Decision(StrEnum):
+class NextAction(StrEnum):
     """What to do after a look."""
 
     WAIT = "wait"
@@ -271,7 +281,7 @@ class Decision(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class BatchObservation:
     """One observation of a batch.
 
     `done` and `gone` partitions need nothing more. `pending` are in flight, `blocked` those of them that
@@ -301,7 +311,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watch:
+class BatchWatch:
     """What is remembered between looks; times are seconds of a monotonic clock.
 
     `sourceless_before` are the partitions that had no source in the look before: an election takes a moment.
@@ -315,7 +325,7 @@ class Watch:
     idle_since_s: Mapping[TopicPartition, float] = field(default_factory=dict)
     withdrawn: frozenset[TopicPartition] = frozenset()
     samples: tuple[tuple[float, int], ...] = ()
-    decision: Decision = Decision.WAIT
+    decision: NextAction = NextAction.WAIT
 
     @property
     def bytes_per_s(self) -> float | None:
@@ -326,13 +336,13 @@ class Watch:
         return max(0, last - first) / (end - start) if end > start else None
 
 
-def look(
-    goals: Sequence[Goal],
-    live: Live,
+def observe(
+    goals: Sequence[MoveGoal],
+    live: LiveState,
     dirs: Mapping[int, BrokerLogDirs],
     *,
     offline_before: Collection[str] = (),
-) -> Look:
+) -> BatchObservation:
     """Judge one observation of the goals' partitions; `offline_before` names dirs that were offline at the start."""
     done: set[TopicPartition] = set()
     gone: set[TopicPartition] = set()
@@ -360,13 +370,13 @@ def look(
                 blocked[goal.key] = dead[0]
             if not has_source(state, live):
                 sourceless[goal.key] = _could_serve(goal, state, live)
-            copied += sum(min(size, _held(dirs, b, goal.key)) for b in goal.adding)
+            copied += sum(min(size, _held_bytes(dirs, b, goal.key)) for b in goal.adding)
         elif running is None and state.replicas == goal.target:
             done.add(goal.key)
             copied += share
         else:
             idle.add(goal.key)
-    return Look(
+    return BatchObservation(
         done=frozenset(done),
         gone=frozenset(gone),
         pending=frozenset(pending),
@@ -380,7 +390,7 @@ def look(
     )
 
 
-def follow(watch: Watch, seen: Look, now_s: float, *, stall_timeout_s: float) -> Watch:
+def follow(watch: BatchWatch, seen: BatchObservation, now_s: float, *, stall_timeout_s: float) -> BatchWatch:
     """Take a look into account and decide.
 
     A partition that is idle for `SETTLE_S` was cancelled or changed by another process: it counts as
@@ -394,15 +404,15 @@ def follow(watch: Watch, seen: Look, now_s: float, *, stall_timeout_s: float) ->
     all_blocked = bool(waiting) and waiting <= seen.hopeless
     blocked_since = (watch.blocked_since_s if watch.blocked_since_s is not None else now_s) if all_blocked else None
     if seen.offline_dirs and waiting <= seen.hopeless:
-        decision = Decision.DISK
+        decision = NextAction.DISK
     elif not waiting:
-        decision = Decision.DONE
+        decision = NextAction.DONE
     elif blocked_since is not None and now_s - blocked_since >= DEAD_GRACE_S:
-        decision = Decision.BLOCKED
+        decision = NextAction.BLOCKED
     elif now_s - changed_at >= stall_timeout_s:
-        decision = Decision.STALLED
+        decision = NextAction.STALLED
     else:
-        decision = Decision.WAIT
+        decision = NextAction.WAIT
     return replace(
         watch,
         changed_at_s=changed_at,
@@ -412,17 +422,17 @@ def follow(watch: Watch, seen: Look, now_s: float, *, stall_timeout_s: float) ->
         sourceless_before=watch.sourceless,
         idle_since_s=idle_since,
         withdrawn=withdrawn,
-        samples=_sampled(watch.samples, now_s, seen.copied_bytes),
+        samples=_add_sample(watch.samples, now_s, seen.copied_bytes),
         decision=decision,
     )
 
 
-def has_source(state: PartitionState, live: Live) -> bool:
+def has_source(state: PartitionState, live: LiveState) -> bool:
     """True when a living broker leads: without a leader not a byte is copied and no move ends."""
     return state.leader is not None and live.is_alive(state.leader)
 
 
-def without_source(goals: Iterable[Goal], live: Live) -> dict[TopicPartition, tuple[int, ...]]:
+def without_source(goals: Iterable[MoveGoal], live: LiveState) -> dict[TopicPartition, tuple[int, ...]]:
     """Goals that need copies which no living broker can serve, each with the brokers that could once back.
 
     Those are the brokers last in sync; where the cluster names none (KRaft keeps them as eligible leaders,
@@ -438,7 +448,7 @@ def without_source(goals: Iterable[Goal], live: Live) -> dict[TopicPartition, tu
 
 def sources_told(sourceless: Mapping[TopicPartition, tuple[int, ...]]) -> str:
     """Partitions without a source in words: which broker would have to come back."""
-    return listed([f"{k} (waits for broker {' or '.join(map(str, b))})" for k, b in sorted(sourceless.items())])
+    return list_items([f"{k} (waits for broker {' or '.join(map(str, b))})" for k, b in sorted(sourceless.items())])
 
 
 def poll_interval_s(elapsed_s: float) -> float:
@@ -446,13 +456,13 @@ def poll_interval_s(elapsed_s: float) -> float:
     return min(5.0, max(0.5, elapsed_s / 20))
 
 
-def source_bytes(goal: Goal, dirs: Mapping[int, BrokerLogDirs]) -> int:
+def source_bytes(goal: MoveGoal, dirs: Mapping[int, BrokerLogDirs]) -> int:
     """The partition's size in bytes: its largest full copy now, else the plan's figure, else 0."""
-    sizes = [_held(dirs, b, goal.key) for b in goal.holders]
+    sizes = [_held_bytes(dirs, b, goal.key) for b in goal.holders]
     return max(sizes, default=0) or goal.size_bytes or 0
 
 
-def offline_dirs(goals: Sequence[Goal], dirs: Mapping[int, BrokerLogDirs]) -> set[str]:
+def offline_dirs(goals: Sequence[MoveGoal], dirs: Mapping[int, BrokerLogDirs]) -> set[str]:
     """Log dirs in error on the brokers that receive copies, as `broker:path`."""
     brokers = {b for g in goals for b in g.adding}
     return {f"{b}:{d.path}" for b in brokers if b in dirs for d in dirs[b].log_dirs if d.error}
@@ -466,17 +476,17 @@ def _is_lost(dirs: Mapping[int, BrokerLogDirs], broker: int, key: TopicPartition
     return any(f"{broker}:{d.path}" in offline for d in answer.log_dirs)
 
 
-def _could_serve(goal: Goal, state: PartitionState, live: Live) -> tuple[int, ...]:
+def _could_serve(goal: MoveGoal, state: PartitionState, live: LiveState) -> tuple[int, ...]:
     return state.isr or tuple(b for b in goal.holders if not live.is_alive(b)) or goal.holders
 
 
-def _held(dirs: Mapping[int, BrokerLogDirs], broker: int, key: TopicPartition) -> int:
+def _held_bytes(dirs: Mapping[int, BrokerLogDirs], broker: int, key: TopicPartition) -> int:
     answer = dirs.get(broker)
     copy = answer.replicas.get(key) if answer else None
     return copy.size_bytes if copy else 0
 
 
-def _sampled(samples: tuple[tuple[float, int], ...], now_s: float, copied: int) -> tuple[tuple[float, int], ...]:
+def _add_sample(samples: tuple[tuple[float, int], ...], now_s: float, copied: int) -> tuple[tuple[float, int], ...]:
     kept = [*samples, (now_s, copied)][-MAX_SAMPLES:]
     while len(kept) > 2 and now_s - kept[1][0] >= RATE_WINDOW_S:
         kept.pop(0)
@@ -493,12 +503,12 @@ class RunPosition:
 
     finished: frozenset[int] = frozenset()
     in_flight: frozenset[int] = frozenset()
-    usable: Mapping[Place, int] = field(default_factory=dict)
-    arriving_bytes_left: Mapping[Place, int] = field(default_factory=dict)
+    usable: Mapping[LogDirPlace, int] = field(default_factory=dict)
+    arriving_bytes_left: Mapping[LogDirPlace, int] = field(default_factory=dict)
 
 
-def startable(
-    schedule: Schedule, standing: RunPosition, limits: Limits, totals: Mapping[Place, int | None]
+def startable_steps(
+    schedule: Schedule, standing: RunPosition, limits: ScheduleLimits, totals: Mapping[LogDirPlace, int | None]
 ) -> tuple[int, ...]:
     """Indexes of the steps to send now, in schedule order; O(steps not finished).
 
@@ -536,13 +546,17 @@ class _Gate:
     """What is taken already in one call: slots at brokers, bytes and turns in dirs."""
 
     def __init__(
-        self, schedule: Schedule, standing: RunPosition, limits: Limits, totals: Mapping[Place, int | None]
+        self,
+        schedule: Schedule,
+        standing: RunPosition,
+        limits: ScheduleLimits,
+        totals: Mapping[LogDirPlace, int | None],
     ) -> None:
         self._standing, self._limits, self._totals = standing, limits, totals
         self._used: Counter[tuple[str, int]] = Counter()
         self._count = 0
-        self._reserved: Counter[Place] = Counter()
-        self._blocked: set[Place] = set()
+        self._reserved: Counter[LogDirPlace] = Counter()
+        self._blocked: set[LogDirPlace] = set()
         self._kept: set[tuple[str, int]] = set()
         self._keys = {schedule.steps[i].key for i in standing.in_flight}
 
@@ -551,24 +565,24 @@ class _Gate:
         """True when no more partitions may be in flight."""
         return self._count >= self._limits.cluster
 
-    def occupy(self, step: Step) -> None:
+    def occupy(self, step: ScheduleStep) -> None:
         """Count a step that is on its way."""
         self._count += 1
         self._used.update(_ends(step))
         self._keys.add(step.key)
 
-    def reserve(self, step: Step) -> None:
+    def reserve(self, step: ScheduleStep) -> None:
         """Count the bytes of a step that is sent now: no report knows of them yet."""
         self._reserved.update(dict.fromkeys(step.adding, step.size_bytes))
 
-    def hold(self, step: Step) -> None:
+    def hold(self, step: ScheduleStep) -> None:
         """Let no later step take the turn of this one, nor places that it waits for."""
         behind = not self._blocked.isdisjoint(step.adding)
         self._blocked.update(step.adding)
         if not behind and self._ready(step) and all(self._has_space(p, step.size_bytes) for p in step.adding):
             self._kept.update(end for end in _ends(step) if not self._has_slot(end, _ends(step)[end]))
 
-    def passes(self, step: Step) -> bool:
+    def passes(self, step: ScheduleStep) -> bool:
         """True when nothing is in the way of a step."""
         if not self._blocked.isdisjoint(step.adding) or not self._ready(step):
             return False
@@ -576,7 +590,7 @@ class _Gate:
             return False
         return all(end not in self._kept and self._has_slot(end, need) for end, need in _ends(step).items())
 
-    def _ready(self, step: Step) -> bool:
+    def _ready(self, step: ScheduleStep) -> bool:
         return step.key not in self._keys and (step.after is None or step.after in self._standing.finished)
 
     def _has_slot(self, end: tuple[str, int], need: int) -> bool:
@@ -585,7 +599,7 @@ class _Gate:
         # One that asks for more than there is goes alone.
         return used + need <= most[end[0]] or not used
 
-    def _has_space(self, place: Place, size: int) -> bool:
+    def _has_space(self, place: LogDirPlace, size: int) -> bool:
         total, usable = self._totals.get(place), self._standing.usable.get(place)
         if total is None or usable is None:
             return True
@@ -593,7 +607,7 @@ class _Gate:
         return used + size <= self._limits.limit_of(total)
 
 
-def _ends(step: Step) -> dict[tuple[str, int], int]:
+def _ends(step: ScheduleStep) -> dict[tuple[str, int], int]:
     """The places at brokers that a step uses, and how many at each."""
     if step.kind is StepKind.INSIDE:
         return {("inside", p.broker): 1 for p in step.adding}

@@ -23,12 +23,12 @@ from kafkakit.core.documents import DocumentKind, decode_document, encode_docume
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan import Plan
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import count_of
 from kafkakit.core.text import ShellCommand
 from kafkakit.execution.decide import throttle as keys
 from kafkakit.execution.decide.journal import ConfigKey, Promise, RateHold, RunState, change_to_data
-from kafkakit.execution.decide.plan_state import Live, PartitionVerdict, listed
-from kafkakit.execution.decide.schedule.work import Limits, RateRequest, Rates, RunRules, rates_to_data
+from kafkakit.execution.decide.plan_state import LiveState, PartitionVerdict, list_items
+from kafkakit.execution.decide.schedule.work import BrokerRates, RateRequest, RunRules, ScheduleLimits, rates_to_data
 
 
 class Direction(StrEnum):
@@ -94,7 +94,7 @@ class Request:
     confirm: Callable[[], bool]
     pinned_cluster_id: str | None = None
     rates: RateRequest = field(default_factory=RateRequest)
-    limits: Limits = field(default_factory=Limits)
+    limits: ScheduleLimits = field(default_factory=ScheduleLimits)
     rules: RunRules = RunRules()
     dry_run: bool = False
     retry_limit_s: float = 90.0
@@ -102,7 +102,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class RunOutcome:
     """What a run came to.
 
     `verdict` is one of `applied`, `already applied`, `rolled back`, `nothing to roll back`, `planned` (dry
@@ -120,7 +120,7 @@ class Outcome:
     copied_bytes: int = 0
     dirs_moved: int = 0
     seconds: float = 0.0
-    rates: Rates | None = None
+    rates: BrokerRates | None = None
     promise: Promise | None = None
     next_commands: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -161,13 +161,13 @@ def choose_run(states: Sequence[RunState], wanted: str, token: int | None, comma
     raise UsageError(problem, hint=f"{last}:\n{command} --run {known[-1].run_id}")
 
 
-def moves_sent(state: RunState, live: Live) -> tuple[TopicPartition, ...]:
+def moves_sent(state: RunState, live: LiveState) -> tuple[TopicPartition, ...]:
     """The running moves that a journal's runs sent."""
     running = sorted(live.running.items())
     return tuple(k for k, r in running if r.target in (state.submitted.get(k), *state.trail.get(k, ())))
 
 
-def moves_under(state: RunState, live: Live) -> tuple[TopicPartition, ...]:
+def moves_under(state: RunState, live: LiveState) -> tuple[TopicPartition, ...]:
     """The running moves that a journal's runs sent, or that its throttle entries name."""
     named = {TopicPartition(k.name, int(e.split(":")[0])) for k, entries in state.entries.items() for e in entries}
     return tuple(sorted((named & set(live.running)) | set(moves_sent(state, live))))
@@ -183,7 +183,7 @@ _Text = Annotated[str, Meta(max_length=500)]
 class ControlRequest:
     """What the run with the fencing token `token` is to do: stop starting steps, end early, keep to rates.
 
-    `rates` None: no request about rates, the run keeps its own. `Rates()` with nothing set: no throttle at all.
+    `rates` None: no request about rates, the run keeps its own. `BrokerRates()` with nothing set: no throttle at all.
     `by` and `at` say for people who asked last.
     """
 
@@ -192,7 +192,7 @@ class ControlRequest:
     at: Annotated[datetime, Meta(tz=True)]
     paused: bool = False
     abort: bool = False
-    rates: Rates | None = None
+    rates: BrokerRates | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +224,7 @@ def encode_control_request(request: ControlRequest) -> bytes:
     return data
 
 
-def changed(
+def change_request(
     request: ControlRequest | None,
     token: int,
     by: str,
@@ -232,7 +232,7 @@ def changed(
     *,
     paused: bool | None = None,
     abort: bool | None = None,
-    rates: Rates | None = None,
+    rates: BrokerRates | None = None,
 ) -> ControlRequest:
     """The present request for a run with what is given changed; one for another run counts as none."""
     base = request if request is not None and request.token == token else ControlRequest(token=token, by=by, at=at)
@@ -251,7 +251,7 @@ _LIST_OF = {keys.LEADER_RATE: keys.LEADER_LIST, keys.FOLLOWER_RATE: keys.FOLLOWE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recovered:
+class RecoveredThrottles:
     """Throttles, and the lists of planned partitions that a run must have sent; what the journal knows is left out.
 
     `earlier` has the values that stood before, as far as they are known.
@@ -263,7 +263,7 @@ class Recovered:
     earlier: Mapping[ConfigKey, str] = field(default_factory=dict)
 
     @property
-    def wanted(self) -> Rates | None:
+    def wanted(self) -> BrokerRates | None:
         """The rates for the rest of the run, the lowest that is set; None where none is."""
         values = {
             name: [int(v) for k, v in self.rates.items() if k.key == name and v.isdigit()] for name in keys.RATE_KEYS
@@ -271,7 +271,7 @@ class Recovered:
         into, out, inside = (
             min(values[n], default=None) for n in (keys.FOLLOWER_RATE, keys.LEADER_RATE, keys.INSIDE_RATE)
         )
-        return Rates(into=into, out=out, inside=inside) if self.rates else None
+        return BrokerRates(into=into, out=out, inside=inside) if self.rates else None
 
     @property
     def throttled(self) -> bool:
@@ -290,7 +290,7 @@ class Recovered:
         }
 
 
-def sent_lists(plan: Plan, live: Live) -> Lists:
+def sent_lists(plan: Plan, live: LiveState) -> Lists:
     """Present lists, and targets of running moves, that are neither end of a move but only have brokers of it."""
     found: dict[TopicPartition, tuple[int, ...]] = {}
     for move in plan.moves:
@@ -342,8 +342,8 @@ def topics_held(entries: Mapping[ConfigKey, Sequence[str]], brokers: keys.Config
 
 
 def recover(
-    plan: Plan, live: Live, state: RunState, brokers: keys.Configs, topics: keys.Configs, *, named: bool
-) -> Recovered:
+    plan: Plan, live: LiveState, state: RunState, brokers: keys.Configs, topics: keys.Configs, *, named: bool
+) -> RecoveredThrottles:
     """What is on the cluster of the plan's runs; `topics` are those of the whole cluster.
 
     Rates are the plan's on brokers that only its entries name. Where the plan is `named` by an operator, or its run is
@@ -376,10 +376,12 @@ def recover(
             replaced = state.baseline is not None and among and values[name] in known
             if replaced or (not foreign and (likely or (place is not None and broker in mine[place]))):
                 rates[key] = values[name]
-    return Recovered(rates=rates, entries=entries, lists=sent_lists(plan, live) if named else {}, earlier=earlier)
+    return RecoveredThrottles(
+        rates=rates, entries=entries, lists=sent_lists(plan, live) if named else {}, earlier=earlier
+    )
 
 
-def with_recovered(state: RunState, found: Recovered) -> RunState:
+def with_recovered(state: RunState, found: RecoveredThrottles) -> RunState:
     """The state as it is once what was found is in the journal."""
     rates = {k: RateHold(earlier=found.earlier.get(k), ours=frozenset({v})) for k, v in found.rates.items()}
     entries = {k: (*state.entries.get(k, ()), *v) for k, v in found.entries.items()}
@@ -388,7 +390,7 @@ def with_recovered(state: RunState, found: Recovered) -> RunState:
 
 def _values_of(state: RunState) -> set[str]:
     """The values of rates that the run is known to have used."""
-    wanted = state.wanted or Rates()
+    wanted = state.wanted or BrokerRates()
     given = (wanted.into, wanted.out, wanted.inside, *wanted.into_of.values(), *wanted.out_of.values())
     return {str(v) for v in given if v is not None}.union(*(hold.ours for hold in state.rates.values()))
 
@@ -398,17 +400,19 @@ UNACCOUNTED = "throttles cover replicas of the plan"
 
 def unaccounted_words(topics: Sequence[str]) -> tuple[str, ...]:
     """Throttles of the plan's replicas that no journal accounts for, as something that is owed."""
-    return (f"{UNACCOUNTED}, not set by a run that is recorded here: topics {listed(list(topics))}",) if topics else ()
+    return (
+        (f"{UNACCOUNTED}, not set by a run that is recorded here: topics {list_items(list(topics))}",) if topics else ()
+    )
 
 
-def lost_words(state: RunState, found: Recovered) -> tuple[str, ...]:
+def lost_words(state: RunState, found: RecoveredThrottles) -> tuple[str, ...]:
     """What to say before a run continues without a part of its journal."""
     words = [f"a part of the journal is lost: {state.salvaged}"] if state.salvaged else []
     if found.throttled:
         brokers = ", ".join(sorted({k.name for k in found.rates}, key=int))
         words.append(
             "taken for this run's, since they name exactly its replicas: throttle entries of "
-            f"{counted(len({k.name for k in found.entries}), 'topic')}"
+            f"{count_of(len({k.name for k in found.entries}), 'topic')}"
             + (f", rates of brokers {brokers}" if brokers else "")
             + ("" if found.earlier or not brokers else ", which are unset at the end")
         )

@@ -20,14 +20,14 @@ from kafkakit.execution.decide.status_looks import (
     QUIET_S,
     Cause,
     CopyFacts,
+    CopyStall,
+    CurrentThrottles,
     Growth,
-    Health,
     History,
     KnownRun,
     Limit,
-    Stall,
+    PartitionHealth,
     StatusLook,
-    Throttled,
     entries_of,
     growth_of,
     landing_rate,
@@ -51,8 +51,8 @@ class StatusContext:
     """
 
     runs: Sequence[KnownRun] = ()
-    throttled: Throttled = field(default_factory=Throttled)
-    health: Health | None = None
+    throttled: CurrentThrottles = field(default_factory=CurrentThrottles)
+    health: PartitionHealth | None = None
     lease: HeldLease | None = None
     damaged: tuple[str, ...] = ()
     program: str = "kafkakit"
@@ -92,7 +92,7 @@ class CopyView:
     copied_bytes: int | None = None
     total_bytes: int | None = None
     bytes_per_s: float | None = None
-    stall: Stall | None = None
+    stall: CopyStall | None = None
 
     @property
     def missing_bytes(self) -> int | None:
@@ -267,7 +267,7 @@ def judge(look: StatusLook, history: History, inside_history: History, around: S
         window_s=window_of(history),
         bytes_per_s=landing_rate(history),
         moves=tuple(moves),
-        inside=_inside(look.dirs, inside_history, around.runs),
+        inside=_inside_views(look.dirs, inside_history, around.runs),
         runs=tuple(views),
         around=around,
     )
@@ -338,7 +338,7 @@ def _cancel_line(key: TopicPartition, owner: KnownRun | None, program: str) -> s
 
 
 def _copy(
-    move: Reassignment, broker: int, look: StatusLook, flow: _Flow, throttled: Throttled, cancel: str
+    move: Reassignment, broker: int, look: StatusLook, flow: _Flow, throttled: CurrentThrottles, cancel: str
 ) -> CopyView:
     key = _key(move)
     state, answer = look.live.states.get(key), look.dirs.get(broker)
@@ -370,7 +370,7 @@ def _facts(
     broker: int,
     look: StatusLook,
     flow: _Flow,
-    throttled: Throttled,
+    throttled: CurrentThrottles,
     growth: Growth | None,
     cancel: str,
 ) -> CopyFacts:
@@ -425,7 +425,7 @@ def _is_nearing(move: Reassignment, key: TopicPartition, growth: Growth | None, 
 
 
 def _limits(
-    key: TopicPartition, broker: int, leader: int | None, flow: _Flow, throttled: Throttled
+    key: TopicPartition, broker: int, leader: int | None, flow: _Flow, throttled: CurrentThrottles
 ) -> tuple[Limit, ...]:
     found = []
     for side, who, rate_key in (("in", broker, FOLLOWER_RATE), ("out", leader, LEADER_RATE)):
@@ -444,7 +444,7 @@ def _limits(
     return tuple(found)
 
 
-def _limit(key: TopicPartition, broker: int, side: str, rate_key: str, throttled: Throttled) -> Limit | None:
+def _limit(key: TopicPartition, broker: int, side: str, rate_key: str, throttled: CurrentThrottles) -> Limit | None:
     entries = entries_of(throttled, key.topic, led=side == "out")
     value = throttled.brokers.get(str(broker), {}).get(rate_key, "")
     wildcard = WILDCARD in entries
@@ -453,7 +453,7 @@ def _limit(key: TopicPartition, broker: int, side: str, rate_key: str, throttled
     return Limit(broker=broker, side=side, rate=int(value), wildcard=wildcard)
 
 
-def _flow_of(look: StatusLook, history: History, throttled: Throttled) -> _Flow:
+def _flow_of(look: StatusLook, history: History, throttled: CurrentThrottles) -> _Flow:
     growth: dict[TopicPartitionReplica, Growth] = {}
     receiving: set[int] = set()
     ingest: dict[tuple[int, str], float] = {}
@@ -478,7 +478,7 @@ def _flow_of(look: StatusLook, history: History, throttled: Throttled) -> _Flow:
     return _Flow(growth=growth, receiving=frozenset(receiving), ingest=ingest)
 
 
-def _inside(dirs: Dirs, history: History, runs: Sequence[KnownRun]) -> tuple[InsideView, ...]:
+def _inside_views(dirs: Dirs, history: History, runs: Sequence[KnownRun]) -> tuple[InsideView, ...]:
     found = []
     for broker, answer in sorted(dirs.items()):
         for key, future in sorted(answer.futures.items()):
@@ -500,7 +500,7 @@ def _inside(dirs: Dirs, history: History, runs: Sequence[KnownRun]) -> tuple[Ins
     return tuple(found)
 
 
-def list_sizes(throttled: Throttled) -> dict[str, Mapping[str, int]]:
+def list_sizes(throttled: CurrentThrottles) -> dict[str, Mapping[str, int]]:
     """How many entries each throttle list has, by topic and key."""
     return {t: {k: len(split_list(v)) for k, v in sorted(values.items())} for t, values in throttled.topics.items()}
 
@@ -549,7 +549,7 @@ def view_run(
         id=state.run_id,
         plan_path=state.plan_path,
         direction=state.direction,
-        doing=_doing(state, flights, program, working=working),
+        doing=_activity_text(state, flights, program, working=working),
         working=working,
         paused=state.paused and state.unsettled,
         moves=len(flights),
@@ -616,7 +616,7 @@ def _line(program: str, verb: str, state: RunState) -> str:
     return str(shell_command(f"reassign {verb}", program=program, run=state.run_id))
 
 
-def _doing(state: RunState, flights: Sequence[RunningMove], program: str, *, working: bool) -> str:
+def _activity_text(state: RunState, flights: Sequence[RunningMove], program: str, *, working: bool) -> str:
     if not state.unsettled:
         if flights:
             return "ended, its moves continue"

@@ -16,9 +16,9 @@ from kafkakit.core.findings import stops_above_replicas
 from kafkakit.core.model import ClusterSnapshot, Reassignment, TopicPartition, TopicPartitionReplica
 from kafkakit.core.plan import Plan
 from kafkakit.core.quantities import format_bytes, format_rate, format_rough_time
-from kafkakit.core.text import some
+from kafkakit.core.text import few_of
 from kafkakit.execution.decide.journal import RunState
-from kafkakit.execution.decide.plan_state import Live
+from kafkakit.execution.decide.plan_state import LiveState
 from kafkakit.execution.decide.throttle import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,
@@ -40,30 +40,30 @@ class StatusLook:
     `at_s` is of a monotonic clock, taken when the sizes were read.
     """
 
-    live: Live
+    live: LiveState
     dirs: Mapping[int, BrokerLogDirs]
     at: datetime
     at_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Throttled:
+class CurrentThrottles:
     """Replication throttles as they are set: rates by broker, lists by topic, only keys that are set."""
 
     brokers: Configs = field(default_factory=dict)
     topics: Configs = field(default_factory=dict)
 
-    def over(self, earlier: "Throttled", brokers: Iterable[int], topics: Iterable[str]) -> "Throttled":
+    def over(self, earlier: "CurrentThrottles", brokers: Iterable[int], topics: Iterable[str]) -> "CurrentThrottles":
         """This newer look at some brokers and topics laid over an earlier one at more."""
         seen, named = {str(b) for b in brokers}, set(topics)
-        return Throttled(
+        return CurrentThrottles(
             brokers={**{b: v for b, v in earlier.brokers.items() if b not in seen}, **self.brokers},
             topics={**{t: v for t, v in earlier.topics.items() if t not in named}, **self.topics},
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Health:
+class PartitionHealth:
     """Counts over all partitions of the cluster, at one time.
 
     A partition is under-replicated when its ISR is smaller than its replica list without the copies that a move
@@ -97,14 +97,14 @@ def landed_between(before: StatusLook, after: StatusLook) -> int:
         now, state = after.live.running.get(key), after.live.states.get(key)
         size = max((a.replicas[key].size_bytes for a in before.dirs.values() if key in a.replicas), default=0)
         for broker in move.adding:
-            had = _held(before, broker, key) or 0
+            had = _held_bytes(before, broker, key) or 0
             if now is None and state is not None and state.replicas == move.target:
                 landed += max(0, size - had)
             elif now is not None and broker in now.adding:
-                landed += max(0, (_held(after, broker, key) or had) - had)
+                landed += max(0, (_held_bytes(after, broker, key) or had) - had)
     for key, move in after.live.running.items():
         was = before.live.running.get(key)
-        landed += sum(_held(after, b, key) or 0 for b in move.adding if was is None or b not in was.adding)
+        landed += sum(_held_bytes(after, b, key) or 0 for b in move.adding if was is None or b not in was.adding)
     return landed
 
 
@@ -119,18 +119,18 @@ def ended_between(before: StatusLook, after: StatusLook) -> int:
     return ended
 
 
-def _held(look: StatusLook, broker: int, key: TopicPartition) -> int | None:
+def _held_bytes(look: StatusLook, broker: int, key: TopicPartition) -> int | None:
     answer = look.dirs.get(broker)
     copy = answer.replicas.get(key) if answer is not None else None
     return None if copy is None else copy.size_bytes
 
 
-def throttled_of(brokers: Configs, topics: Configs) -> Throttled:
+def throttled_of(brokers: Configs, topics: Configs) -> CurrentThrottles:
     """What is set of throttles in configurations."""
-    return Throttled(brokers=_picked(brokers, RATE_KEYS), topics=_picked(topics, LIST_KEYS))
+    return CurrentThrottles(brokers=_pick_keys(brokers, RATE_KEYS), topics=_pick_keys(topics, LIST_KEYS))
 
 
-def without_moves(throttled: Throttled, running: Iterable[Reassignment], inside: Collection[int] = ()) -> str:
+def without_moves(throttled: CurrentThrottles, running: Iterable[Reassignment], inside: Collection[int] = ()) -> str:
     """Throttles that are set although nothing moves under them, in words; empty where there are none.
 
     `inside` are the brokers with copies between log dirs. O(moves + entries).
@@ -157,19 +157,19 @@ def without_moves(throttled: Throttled, running: Iterable[Reassignment], inside:
     }
     kinds = (("broker", brokers), ("topic", topics))
     return " and ".join(
-        f"{kind} {some([*found])} ({', '.join(sorted({key for keys in found.values() for key in keys}))})"
+        f"{kind} {few_of([*found])} ({', '.join(sorted({key for keys in found.values() for key in keys}))})"
         for kind, found in kinds
         if found
     )
 
 
-def entries_of(throttled: Throttled, topic: str, *, led: bool) -> frozenset[str]:
+def entries_of(throttled: CurrentThrottles, topic: str, *, led: bool) -> frozenset[str]:
     """The entries of a topic's throttle list, of the sources (`led`) or of the destinations."""
     values = throttled.topics.get(topic, {})
     return frozenset(split_list(values.get(LEADER_LIST if led else FOLLOWER_LIST)))
 
 
-def health_of(snapshot: ClusterSnapshot, min_isr_default: int) -> Health:
+def health_of(snapshot: ClusterSnapshot, min_isr_default: int) -> PartitionHealth:
     """Count over a snapshot; a topic's own `min.insync.replicas` goes before the brokers' default. O(partitions)."""
     alive = {b.id for b in snapshot.brokers if b.is_alive}
     stops = stops_above_replicas(snapshot.kafka_version)
@@ -183,10 +183,12 @@ def health_of(snapshot: ClusterSnapshot, min_isr_default: int) -> Health:
             under += isr < len(p.replicas) - len(p.adding)
             below += isr < (least if stops else min(least, len(p.replicas)))
             offline += p.leader is None or p.leader not in alive
-    return Health(at=snapshot.taken_at, partitions=total, under_replicated=under, under_min_isr=below, offline=offline)
+    return PartitionHealth(
+        at=snapshot.taken_at, partitions=total, under_replicated=under, under_min_isr=below, offline=offline
+    )
 
 
-def _picked(configs: Configs, keys: tuple[str, ...]) -> dict[str, dict[str, str]]:
+def _pick_keys(configs: Configs, keys: tuple[str, ...]) -> dict[str, dict[str, str]]:
     picked = {name: {k: values[k] for k in keys if k in values} for name, values in sorted(configs.items())}
     return {name: values for name, values in picked.items() if values}
 
@@ -195,7 +197,7 @@ MAX_SAMPLES = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class CopySample:
     """What one look found, at `at_s` of a monotonic clock: bytes of each copy that a broker told of.
 
     `landed_bytes` are all that came since the first look, in copies that arrived and were finished meanwhile, too.
@@ -225,7 +227,7 @@ class Growth:
 class History:
     """The samples kept, oldest first, and since when each copy has the size that it has now."""
 
-    samples: tuple[Sample, ...] = ()
+    samples: tuple[CopySample, ...] = ()
     still_since_s: Mapping[TopicPartitionReplica, float] = field(default_factory=dict)
 
 
@@ -240,7 +242,7 @@ def sizes_in(dirs: Mapping[int, BrokerLogDirs], keys: Iterable[TopicPartition]) 
     }
 
 
-def remember(history: History, sample: Sample, window_s: float) -> History:
+def remember(history: History, sample: CopySample, window_s: float) -> History:
     """Add a sample; those are kept that the last `window_s` seconds need, one older one included, 64 at most.
 
     Copies arrive in lumps under a throttle, so a rate is taken over the whole window and never over two looks.
@@ -313,7 +315,7 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stall:
+class CopyStall:
     """A copy that is stalled: why, and what to do, both for people."""
 
     cause: Cause
@@ -375,7 +377,7 @@ class CopyFacts:
     cancel: str = ""
 
 
-def stall_of(facts: CopyFacts) -> Stall | None:
+def stall_of(facts: CopyFacts) -> CopyStall | None:
     """The likely reason why a copy is stalled; None while it grows, or while its silence is still normal."""
     certain = _certain(facts)
     if certain is not None:
@@ -387,48 +389,52 @@ def stall_of(facts: CopyFacts) -> Stall | None:
         return None
     if facts.others_grow and facts.quiet_s < TURN_S:
         return None
-    return _full(facts) or below or _wildcard(facts) or _silent_leader(facts) or _unknown(facts, facts.quiet_s)
+    return (
+        _full_dir_stall(facts) or below or _wildcard(facts) or _silent_leader(facts) or _unknown(facts, facts.quiet_s)
+    )
 
 
-def _certain(facts: CopyFacts) -> Stall | None:
+def _certain(facts: CopyFacts) -> CopyStall | None:
     """What is so whether or not bytes were counted."""
     at, undo = f"broker {facts.broker}", f"or cancel the move: {facts.cancel}" if facts.cancel else "or undo the move"
     if facts.destination != "alive":
         state = f"is {facts.destination}" if facts.destination not in ("", "missing") else "is not registered"
-        return Stall(cause=Cause.DEAD_DESTINATION, words=f"{at} {state}", advice=f"start it again, {undo}")
+        return CopyStall(cause=Cause.DEAD_DESTINATION, words=f"{at} {state}", advice=f"start it again, {undo}")
     if not facts.topic_exists:
-        return Stall(
+        return CopyStall(
             cause=Cause.DELETED,
             words=f"topic {facts.key.topic} is deleted",
             advice="nothing to do: the cluster drops the move, a run leaves it out",
         )
     if not facts.destination_answers:
-        return Stall(
+        return CopyStall(
             cause=Cause.SILENT_DESTINATION,
             words=f"{at} counts as alive but does not answer",
             advice="check whether its process hangs, and restart it",
         )
     if facts.leader is None:
         back = f"bring back broker {' or '.join(map(str, facts.could_lead))}" if facts.could_lead else "bring back one"
-        return Stall(cause=Cause.NO_LEADER, words="no live broker leads the partition, nothing is copied", advice=back)
+        return CopyStall(
+            cause=Cause.NO_LEADER, words="no live broker leads the partition, nothing is copied", advice=back
+        )
     if facts.offline_dirs:
         dirs = " or ".join(facts.offline_dirs)
-        return Stall(
+        return CopyStall(
             cause=Cause.DIR_OFFLINE,
             words=f"log dir {dirs} of {at} is offline",
             advice=f"repair the disk and restart the broker, {undo}",
         )
     for limit in facts.limits:
         if limit.rate == 0:
-            return Stall(cause=Cause.ZERO_RATE, words=f"{limit.words} is 0", advice=_raise(limit))
+            return CopyStall(cause=Cause.ZERO_RATE, words=f"{limit.words} is 0", advice=_raise(limit))
     return None
 
 
-def _full(facts: CopyFacts) -> Stall | None:
+def _full_dir_stall(facts: CopyFacts) -> CopyStall | None:
     free, missing = facts.free_bytes, facts.missing_bytes
     if free is None or missing is None or free >= missing:
         return None
-    return Stall(
+    return CopyStall(
         cause=Cause.DIR_FULL,
         words=f"log dir {facts.log_dir} of broker {facts.broker} has {format_bytes(free)} free, "
         f"{format_bytes(missing)} are to come",
@@ -437,10 +443,10 @@ def _full(facts: CopyFacts) -> Stall | None:
     )
 
 
-def _below_ingest(facts: CopyFacts) -> Stall | None:
+def _below_ingest(facts: CopyFacts) -> CopyStall | None:
     for limit in facts.limits:
         if limit.rate <= limit.ingest_bytes_per_s:
-            return Stall(
+            return CopyStall(
                 cause=Cause.BELOW_INGEST,
                 words=f"{limit.words} is {format_rate(limit.rate)}, the partitions that move under it take in "
                 f"{format_rate(limit.ingest_bytes_per_s)}",
@@ -449,11 +455,11 @@ def _below_ingest(facts: CopyFacts) -> Stall | None:
     return None
 
 
-def _wildcard(facts: CopyFacts) -> Stall | None:
+def _wildcard(facts: CopyFacts) -> CopyStall | None:
     limit = next((limit for limit in facts.limits if limit.wildcard), None)
     if limit is None:
         return None
-    return Stall(
+    return CopyStall(
         cause=Cause.WILDCARD,
         words=f"{FOLLOWER_LIST if limit.side == 'in' else LEADER_LIST} of topic {facts.key.topic} is *, so replication "
         "of replicas in sync uses up the "
@@ -462,18 +468,18 @@ def _wildcard(facts: CopyFacts) -> Stall | None:
     )
 
 
-def _silent_leader(facts: CopyFacts) -> Stall | None:
+def _silent_leader(facts: CopyFacts) -> CopyStall | None:
     if facts.leader_answers:
         return None
-    return Stall(
+    return CopyStall(
         cause=Cause.SILENT_LEADER,
         words=f"broker {facts.leader}, which leads the partition, does not answer",
         advice="check whether its process hangs, and restart it: another replica then leads",
     )
 
 
-def _unknown(facts: CopyFacts, quiet_s: float) -> Stall:
-    return Stall(
+def _unknown(facts: CopyFacts, quiet_s: float) -> CopyStall:
+    return CopyStall(
         cause=Cause.UNKNOWN,
         words=f"no bytes arrived for {format_rough_time(quiet_s)}, for no reason that is visible from outside",
         advice=f"read the log of broker {facts.broker} for its fetcher from broker {facts.leader}",

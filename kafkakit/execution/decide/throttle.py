@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.decide.journal import ConfigKey, RateHold
-from kafkakit.execution.decide.plan_state import LIST_LIMIT, Goal, listed
-from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.execution.decide.plan_state import LIST_LIMIT, MoveGoal, list_items
+from kafkakit.execution.decide.schedule.work import BrokerRates
 
 LEADER_RATE = "leader.replication.throttled.rate"
 FOLLOWER_RATE = "follower.replication.throttled.rate"
@@ -32,11 +32,11 @@ class ListCapacity:
     `blocked` are those that cannot fit while others' entries stay, with the reason.
     """
 
-    fits: tuple[Goal, ...] = ()
+    fits: tuple[MoveGoal, ...] = ()
     blocked: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
-def wanted_rates(goals: Iterable[Goal], rates: Rates) -> dict[ConfigKey, int]:
+def wanted_rates(goals: Iterable[MoveGoal], rates: BrokerRates) -> dict[ConfigKey, int]:
     """The limits on brokers that the goals' data passes through: sources lead, destinations follow."""
     found: dict[ConfigKey, int] = {}
     for goal in goals:
@@ -48,7 +48,7 @@ def wanted_rates(goals: Iterable[Goal], rates: Rates) -> dict[ConfigKey, int]:
     return found
 
 
-def inside_rates(brokers: Iterable[int], rates: Rates) -> dict[ConfigKey, int]:
+def inside_rates(brokers: Iterable[int], rates: BrokerRates) -> dict[ConfigKey, int]:
     """The limits on brokers whose copies change dirs."""
     return {} if rates.inside is None else {_rate_key(b, INSIDE_RATE): rates.inside for b in brokers}
 
@@ -77,7 +77,7 @@ def rate_changes(
     return changes, foreign
 
 
-def wanted_entries(goals: Iterable[Goal], rates: Rates) -> dict[ConfigKey, tuple[str, ...]]:
+def wanted_entries(goals: Iterable[MoveGoal], rates: BrokerRates) -> dict[ConfigKey, tuple[str, ...]]:
     """The list entries for the goals' copies, on those sides of a move that have a rate.
 
     A side without a rate of ours gets no entry: it would fall under a rate that another process set on that broker.
@@ -110,7 +110,7 @@ def entry_changes(wanted: Mapping[ConfigKey, Sequence[str]], topics: Configs) ->
 
 
 def list_capacity_for(
-    goals: Iterable[Goal], rates: Rates, topics: Configs, held: Mapping[ConfigKey, Collection[str]]
+    goals: Iterable[MoveGoal], rates: BrokerRates, topics: Configs, held: Mapping[ConfigKey, Collection[str]]
 ) -> ListCapacity:
     """Cut goals to those whose entries fit under `LIST_LIMIT` bytes beside what the lists hold now.
 
@@ -118,7 +118,7 @@ def list_capacity_for(
     """
     lists: dict[ConfigKey, set[str]] = {}
     used: dict[ConfigKey, int] = {}
-    fits: list[Goal] = []
+    fits: list[MoveGoal] = []
     blocked: dict[TopicPartition, str] = {}
     started: set[ConfigKey] = {k for k, entries in held.items() if entries}
     for goal in goals:
@@ -140,7 +140,7 @@ def list_capacity_for(
     return ListCapacity(fits=tuple(fits), blocked=blocked)
 
 
-def entries_of(goals: Iterable[Goal], held: Mapping[ConfigKey, Sequence[str]]) -> dict[ConfigKey, tuple[str, ...]]:
+def entries_of(goals: Iterable[MoveGoal], held: Mapping[ConfigKey, Sequence[str]]) -> dict[ConfigKey, tuple[str, ...]]:
     """Those of the held entries that belong to the goals' partitions."""
     partitions = {g.key for g in goals}
     found: dict[ConfigKey, tuple[str, ...]] = {}
@@ -220,15 +220,17 @@ def owed_words(
             names = ", ".join(map(str, gone))
             found.append(f"{what} {names}, which is not alive, can only be removed once it is back")
         if alive:
-            found.append(f"{what} {', '.join(map(str, alive))}" + _why(keys, reasons))
+            found.append(f"{what} {', '.join(map(str, alive))}" + _reasons_text(keys, reasons))
     if lists:
-        found.append(f"throttle lists of topics {listed(sorted({k.name for k in lists}))}" + _why(lists, reasons))
+        found.append(
+            f"throttle lists of topics {list_items(sorted({k.name for k in lists}))}" + _reasons_text(lists, reasons)
+        )
     return found
 
 
-def _why(keys: Iterable[ConfigKey], reasons: Mapping[ConfigKey, str]) -> str:
+def _reasons_text(keys: Iterable[ConfigKey], reasons: Mapping[ConfigKey, str]) -> str:
     reported = sorted({reasons[k] for k in keys if k in reasons})
-    return f" ({listed(reported)})" if reported else ""
+    return f" ({list_items(reported)})" if reported else ""
 
 
 def shows(change: ConfigChange, now: Configs) -> bool:

@@ -19,7 +19,7 @@ import msgspec
 from kafkakit.core.findings import Place
 from kafkakit.lint.decide.lint_config import fits, suggestion
 from kafkakit.lint.decide.pieces import FileProblem, ResourceAcceptance
-from kafkakit.rules.engine import Checked
+from kafkakit.rules.engine import RuleFinding
 from kafkakit.rules.rule import Edit, LintRule
 
 UNUSED, NO_REASON, EXPIRED, UNKNOWN = "KKL001", "KKL002", "KKL003", "KKL004"
@@ -89,10 +89,10 @@ def annotation_suppressions(accepted: ResourceAcceptance) -> Iterable[Suppressio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Suppressed:
+class SuppressionResult:
     """What is left to report, how many findings were accepted, and what is wrong with the suppressions."""
 
-    left: tuple[Checked, ...]
+    left: tuple[RuleFinding, ...]
     accepted: int
     problems: tuple[FileProblem, ...]
 
@@ -124,7 +124,7 @@ class _OfFile:
         else:
             self.whole.append(one)
 
-    def near(self, item: Checked) -> Iterator[Numbered]:
+    def near(self, item: RuleFinding) -> Iterator[Numbered]:
         """Those that may accept a finding."""
         yield from self.whole
         yield from self.resources.get(item.finding.where.split(" of ")[0], ())
@@ -143,7 +143,7 @@ NONE_OF_FILE = _OfFile()
 
 
 @dataclass(slots=True)
-class _Named:
+class _NamedRules:
     """The rules that selectors name, each worked out once."""
 
     rules: Sequence[LintRule]
@@ -157,12 +157,12 @@ class _Named:
 
 
 def apply_suppressions(
-    checked: Sequence[Checked],
+    checked: Sequence[RuleFinding],
     suppressions: Sequence[Suppression],
     rules: Sequence[LintRule],
     ran: Sequence[LintRule],
     today: date,
-) -> Suppressed:
+) -> SuppressionResult:
     """Take out what suppressions accept; those that are over accept nothing.
 
     A suppression is unused when it names a rule that `ran` and accepts no finding. `rules` are all that exist.
@@ -184,16 +184,16 @@ def apply_suppressions(
             used.setdefault(number, set()).add(selector)
         if not hits:
             left.append(item)
-    named = _Named(rules)
+    named = _NamedRules(rules)
     problems = [
         problem
         for number, suppression in enumerate(suppressions)
         for problem in _problems(suppression, used.get(number, set()), named, ran, today)
     ]
-    return Suppressed(left=tuple(left), accepted=len(checked) - len(left), problems=tuple(problems))
+    return SuppressionResult(left=tuple(left), accepted=len(checked) - len(left), problems=tuple(problems))
 
 
-def _covers(suppression: Suppression, item: Checked) -> bool:
+def _covers(suppression: Suppression, item: RuleFinding) -> bool:
     place = item.finding.place
     if suppression.inside is not None:
         return place is not None and suppression.inside.holds(place)
@@ -203,7 +203,7 @@ def _covers(suppression: Suppression, item: Checked) -> bool:
 
 
 def _problems(
-    suppression: Suppression, used: set[str], rules: _Named, ran: Sequence[LintRule], today: date
+    suppression: Suppression, used: set[str], rules: _NamedRules, ran: Sequence[LintRule], today: date
 ) -> Iterable[FileProblem]:
     place = suppression.place
     if suppression.problem:
@@ -251,10 +251,10 @@ class Baseline(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Baselined:
+class BaselineResult:
     """What is left to report, how many findings the baseline accepts, and its entries that no finding needs."""
 
-    left: tuple[Checked, ...]
+    left: tuple[RuleFinding, ...]
     accepted: int
     stale: Mapping[str, BaselineEntry] = field(default_factory=dict)
 
@@ -266,7 +266,7 @@ def decode_baseline(data: bytes, source: str) -> Baseline:
     return decode_document(data, KIND, Baseline, source)
 
 
-def encode_baseline(checked: Sequence[Checked]) -> bytes:
+def encode_baseline(checked: Sequence[RuleFinding]) -> bytes:
     """A baseline that accepts these findings, sorted, with one entry a line so that changes are easy to review."""
     numbers = Counter((c.finding.fingerprint, c.finding.rule, c.finding.where) for c in checked)
     entries = [
@@ -276,7 +276,7 @@ def encode_baseline(checked: Sequence[Checked]) -> bytes:
     return _one_a_line(Baseline(findings=entries))
 
 
-def prune_baseline(baseline: Baseline, checked: Sequence[Checked]) -> bytes:
+def prune_baseline(baseline: Baseline, checked: Sequence[RuleFinding]) -> bytes:
     """The baseline without what no finding needs any more."""
     now = Counter(c.finding.fingerprint for c in checked)
     kept = [
@@ -287,7 +287,7 @@ def prune_baseline(baseline: Baseline, checked: Sequence[Checked]) -> bytes:
     return _one_a_line(Baseline(findings=kept))
 
 
-def apply_baseline(checked: Sequence[Checked], baseline: Baseline) -> Baselined:
+def apply_baseline(checked: Sequence[RuleFinding], baseline: Baseline) -> BaselineResult:
     """Take out accepted findings, at most as many of a fingerprint as its entry counts."""
     budget = {entry.fingerprint: entry.count for entry in baseline.findings}
     left = []
@@ -297,10 +297,10 @@ def apply_baseline(checked: Sequence[Checked], baseline: Baseline) -> Baselined:
         else:
             left.append(item)
     stale = {e.fingerprint: e for e in baseline.findings if budget[e.fingerprint] == e.count}
-    return Baselined(left=tuple(left), accepted=len(checked) - len(left), stale=stale)
+    return BaselineResult(left=tuple(left), accepted=len(checked) - len(left), stale=stale)
 
 
-def stale_problems(baselined: Baselined, path: str) -> tuple[FileProblem, ...]:
+def stale_problems(baselined: BaselineResult, path: str) -> tuple[FileProblem, ...]:
     """The entries that no finding needs, as problems of the baseline file."""
     return tuple(
         FileProblem(

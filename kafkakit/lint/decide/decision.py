@@ -12,7 +12,7 @@ from functools import cache
 
 from kafkakit.core.findings import FailOn, Finding, Severity, fingerprint_of
 from kafkakit.core.options import REPEATED, option, parsed_option
-from kafkakit.core.text import printable
+from kafkakit.core.text import sanitize
 from kafkakit.lint.decide.acceptance import (
     Baseline,
     Suppression,
@@ -24,11 +24,11 @@ from kafkakit.lint.decide.acceptance import (
     stale_problems,
 )
 from kafkakit.lint.decide.files import UNKNOWN_KIND, FileReading
-from kafkakit.lint.decide.lint_config import Assume, LintConfig, RuleSet, Selection, fits, selected_rules
+from kafkakit.lint.decide.lint_config import AssumedDefaults, LintConfig, RuleSelection, RuleSet, fits, selected_rules
 from kafkakit.lint.decide.membership import Assumption, assumptions_of
 from kafkakit.lint.decide.pieces import AssemblyOptions, FileProblem, Pieces, assemble, refuse_versions
 from kafkakit.rules.effective import Anchor
-from kafkakit.rules.engine import Checked, check_estate, in_file_order, merged_brokers, merged_outcomes
+from kafkakit.rules.engine import RuleFinding, check_estate, in_file_order, merged_brokers, merged_outcomes
 from kafkakit.rules.rule import Fix, Limits, LintRule, Subject
 from kafkakit.rules.subjects import Estate, node_name
 
@@ -66,7 +66,7 @@ class LintResult:
     nothing was read although the run is about them.
     """
 
-    checked: tuple[Checked, ...]
+    checked: tuple[RuleFinding, ...]
     rules: tuple[LintRule, ...]
     files: tuple[str, ...] = ()
     resources: Mapping[str, int] = field(default_factory=dict)
@@ -85,20 +85,20 @@ class LintResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Linted:
+class LintRun:
     """The result, and what it was made from: all findings before the baseline, and the estate."""
 
     result: LintResult
-    unaccepted: tuple[Checked, ...]
+    unaccepted: tuple[RuleFinding, ...]
     estate: Estate
 
 
-def lint(files: Sequence[FileReading], live: Sequence[Pieces], request: LintRequest) -> Linted:
+def lint(files: Sequence[FileReading], live: Sequence[Pieces], request: LintRequest) -> LintRun:
     """Check files and what was read from clusters. Linear in resources x rules; the order of files changes nothing."""
     given, files = files, sorted(files, key=lambda file: file.document.path)
     refuse_versions([*(file.pieces for file in files), *live], request.assemble)
     estates = _estates(files, live, request)
-    estate = _joined(estates)
+    estate = _join_estates(estates)
     outcome = merged_outcomes([check_estate(own, request.rules, request.limits) for own in estates])
     outcome = replace(outcome, checked=(*outcome.checked, *_of_alternatives(outcome.checked, files, live, request)))
     chosen = {rule.code: rule for rule in request.rules}
@@ -113,7 +113,7 @@ def lint(files: Sequence[FileReading], live: Sequence[Pieces], request: LintRequ
         accepted = apply_baseline(unaccepted, request.baseline)
         stale = check_problems(stale_problems(accepted, request.baseline_path), chosen)
         left, baselined = in_file_order([*accepted.left, *stale]), accepted.accepted
-    return Linted(
+    return LintRun(
         result=LintResult(
             checked=merged_brokers(left),
             rules=request.rules,
@@ -124,7 +124,7 @@ def lint(files: Sequence[FileReading], live: Sequence[Pieces], request: LintRequ
             baselined=baselined,
             docs_url=request.docs_url,
             unread=tuple(sorted(file.document.path for file in files if file.speaks)),
-            unchecked=() if request.each else _unchecked(files, bool(live)),
+            unchecked=() if request.each else _unchecked_files(files, bool(live)),
             assumptions=assumptions_of(estate.clusters),
         ),
         unaccepted=unaccepted,
@@ -132,7 +132,7 @@ def lint(files: Sequence[FileReading], live: Sequence[Pieces], request: LintRequ
     )
 
 
-def _unchecked(files: Sequence[FileReading], has_live: bool) -> tuple[str, ...]:
+def _unchecked_files(files: Sequence[FileReading], has_live: bool) -> tuple[str, ...]:
     """The files given by name of which nothing was read: those that speak of Kafka, or all if nothing else was read."""
     is_any_read = has_live or any(file.kinds for file in files)
     named = [file for file in files if any(problem.rule == UNKNOWN_KIND for problem in file.pieces.problems)]
@@ -141,7 +141,7 @@ def _unchecked(files: Sequence[FileReading], has_live: bool) -> tuple[str, ...]:
 
 def estate_of(files: Sequence[FileReading], live: Sequence[Pieces], request: LintRequest) -> Estate:
     """What the files and clusters of a run declare, whatever the order of files."""
-    return _joined(_estates(sorted(files, key=lambda file: file.document.path), live, request))
+    return _join_estates(_estates(sorted(files, key=lambda file: file.document.path), live, request))
 
 
 def _estates(files: Sequence[FileReading], live: Sequence[Pieces], request: LintRequest) -> list[Estate]:
@@ -150,7 +150,7 @@ def _estates(files: Sequence[FileReading], live: Sequence[Pieces], request: Lint
     return [assemble(pieces, request.assemble) for pieces in parts]
 
 
-def _joined(estates: Sequence[Estate]) -> Estate:
+def _join_estates(estates: Sequence[Estate]) -> Estate:
     return Estate(
         clusters=tuple(cluster for estate in estates for cluster in estate.clusters),
         agents=tuple(agent for estate in estates for agent in estate.agents),
@@ -159,8 +159,8 @@ def _joined(estates: Sequence[Estate]) -> Estate:
 
 
 def _of_alternatives(
-    found: Sequence[Checked], files: Sequence[FileReading], live: Sequence[Pieces], request: LintRequest
-) -> Iterator[Checked]:
+    found: Sequence[RuleFinding], files: Sequence[FileReading], live: Sequence[Pieces], request: LintRequest
+) -> Iterator[RuleFinding]:
     """What is found only in further branches of templates, at those files."""
     seen = {(item.rule.code, item.finding.place, item.finding.message) for item in found}
     templates = {file.document.path for file in files if file.alternatives}
@@ -204,12 +204,12 @@ def suppressions_of(file: FileReading) -> Iterator[Suppression]:
             yield from resource_suppressions(broker.ignored, broker.place, node_name(broker.id, broker.roles))
 
 
-def _with_severity(item: Checked, severities: Mapping[str, Severity]) -> Checked:
+def _with_severity(item: RuleFinding, severities: Mapping[str, Severity]) -> RuleFinding:
     severity = severities.get(item.rule.code)
     return item if severity is None else replace(item, finding=replace(item.finding, severity=severity))
 
 
-def _is_ignored(item: Checked, request: LintRequest) -> bool:
+def _is_ignored(item: RuleFinding, request: LintRequest) -> bool:
     place = item.finding.place
     return place is not None and any(
         _pattern(glob).fullmatch(place.path) and any(fits(item.rule, selector) for selector in selectors)
@@ -260,7 +260,7 @@ class LintChoice:
     env: str | None = option(
         None, "--env", metavar="NAME", help="Environment if the files do not tell: prod, staging, dev."
     )
-    assume: Assume | None = option(
+    assume: AssumedDefaults | None = option(
         None,
         "--assume",
         help="What counts for settings of brokers that no file tells: Kafka's defaults, named in findings, or none.",
@@ -301,7 +301,7 @@ def lint_request(
     """
     settings = config.settings
     rule_set = given.rule_set or settings.rules or RuleSet.CORE
-    selection = Selection(
+    selection = RuleSelection(
         rule_set=rule_set,
         select=given.select,
         extend=(*given.extend, *settings.select),
@@ -315,7 +315,7 @@ def lint_request(
             target_version=given.target_version or settings.target_version,
             env=given.env or settings.env,
             nearest_version=given.nearest_version,
-            assume_defaults=(given.assume or settings.assume) is not Assume.NONE,
+            assume_defaults=(given.assume or settings.assume) is not AssumedDefaults.NONE,
         ),
         today=today,
         limits=config.limits(rule_set),
@@ -334,19 +334,19 @@ def fail_on_of(given: LintChoice, config: LintConfig) -> FailOn:
     return given.fail_on or config.settings.fail_on or FailOn.WARNING
 
 
-def check_problems(problems: Iterable[FileProblem], rules: Mapping[str, LintRule]) -> Iterator[Checked]:
+def check_problems(problems: Iterable[FileProblem], rules: Mapping[str, LintRule]) -> Iterator[RuleFinding]:
     """Each problem as a finding of its rule, where that rule is among `rules` (by code)."""
     for problem in problems:
         rule = rules.get(problem.rule)
         if rule is None:
             continue
-        where = printable(f"file {problem.place.path}")
-        yield Checked(
+        where = sanitize(f"file {problem.place.path}")
+        yield RuleFinding(
             Finding(
                 rule=rule.code,
                 name=rule.name,
                 severity=rule.severity,
-                message=printable(problem.message),
+                message=sanitize(problem.message),
                 where=where,
                 hint="",
                 fingerprint=fingerprint_of(rule.code, where, problem.key or "", ""),
@@ -358,7 +358,7 @@ def check_problems(problems: Iterable[FileProblem], rules: Mapping[str, LintRule
         )
 
 
-def fix_of(checked: Checked) -> Fix:
+def fix_of(checked: RuleFinding) -> Fix:
     """Whether this very finding can be fixed, and how safely."""
     if not checked.edits or checked.anchor is None:
         return Fix.NONE

@@ -51,7 +51,7 @@ class Scalar(NamedTuple):
         return self.is_plain and self.text in NULLS
 
 
-class Entry(NamedTuple):
+class MappingEntry(NamedTuple):
     """A key with its value."""
 
     key: Scalar
@@ -61,7 +61,7 @@ class Entry(NamedTuple):
 class Mapping(NamedTuple):
     """Keys and values in the order of the text; of a repeated key the last value."""
 
-    entries: dict[str, Entry]
+    entries: dict[str, MappingEntry]
     start: int
     is_flow: bool = False
 
@@ -101,7 +101,7 @@ class Sequence(NamedTuple):
 Node = Scalar | Mapping | Sequence
 
 
-class Problem(NamedTuple):
+class TextProblem(NamedTuple):
     """What is wrong with a text at an offset: `rule` is the code of the file rule that reports it."""
 
     rule: str
@@ -141,7 +141,7 @@ class Document:
     text: str
     format: str
     roots: tuple[Node, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[TextProblem, ...] = ()
     comments_at: tuple[CommentAt, ...] = field(default=(), repr=False)
 
     @cached_property
@@ -181,11 +181,11 @@ class Document:
         return tuple(found)
 
 
-def duplicate_key(key: Scalar, before: Node, value: Node) -> Problem:
+def duplicate_key(key: Scalar, before: Node, value: Node) -> TextProblem:
     """The problem of a key that stands in a mapping for the second time."""
     same = isinstance(before, Scalar) and isinstance(value, Scalar) and before.text == value.text
     how = "with the same value" if same else "and the last value counts"
-    return Problem(
+    return TextProblem(
         DUPLICATE_KEY, f"{key.text:.200} is set more than once, {how}", key.start, key.text, same, before.start
     )
 
@@ -196,7 +196,7 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000
 _MERGE = "<<"
 # Named tuples without the call of their own `__new__`, which takes as long as all the rest of an event.
 _scalar: Callable[[type[Scalar], tuple[str, int, int, bool]], Scalar] = tuple.__new__
-_entry: Callable[[type[Entry], tuple[Scalar, Node]], Entry] = tuple.__new__
+_entry: Callable[[type[MappingEntry], tuple[Scalar, Node]], MappingEntry] = tuple.__new__
 
 
 class _Mark(Protocol):
@@ -241,7 +241,7 @@ def read_yaml(path: str, text: str) -> Document:
         found = _FORBIDDEN.search(text)
         at = found.start() if found else 0
         shown = f" {text[at : at + 1]!r}" if found else ""
-        builder.problems.append(Problem(UNPARSABLE, f"a character{shown} that YAML does not allow", at))
+        builder.problems.append(TextProblem(UNPARSABLE, f"a character{shown} that YAML does not allow", at))
     except _StopError:
         pass
     return Document(
@@ -253,7 +253,7 @@ class _Builder:
     def __init__(self, text: str) -> None:
         self.text = text
         self.roots: list[Node] = []
-        self.problems: list[Problem] = []
+        self.problems: list[TextProblem] = []
         self.hashed: list[tuple[int, int]] = []
         """Ranges of quoted and block scalars that contain a number sign, which begins no comment there."""
         self._stack: list[_Frame] = []
@@ -369,7 +369,7 @@ class _Builder:
             before = owner.entries.get(key.text)
             if before is not None:
                 self.problems.append(duplicate_key(key, before.value, node))
-            owner.entries[key.text] = _entry(Entry, (key, node))
+            owner.entries[key.text] = _entry(MappingEntry, (key, node))
             frame.key = None
 
     def _merge(self, node: Mapping) -> None:
@@ -386,17 +386,17 @@ class _Builder:
                     node.entries.setdefault(key, merged)
 
     def _stop(self, message: str, at: int) -> NoReturn:
-        self.problems.append(Problem(UNPARSABLE, message, at))
+        self.problems.append(TextProblem(UNPARSABLE, message, at))
         raise _StopError
 
 
-def _syntax_problem(error: "yaml.MarkedYAMLError", text: str) -> Problem:
+def _syntax_problem(error: "yaml.MarkedYAMLError", text: str) -> TextProblem:
     mark = error.problem_mark or error.context_mark
     at = min(mark.index, len(text)) if mark is not None else 0
     what = " ".join(part for part in (error.context, error.problem) if part) or "cannot be parsed"
     if text[at : at + 1] == "\t":
         what = "a tab character, which YAML does not allow as indentation"
-    return Problem(UNPARSABLE, f"not valid YAML: {what}"[:300], at)
+    return TextProblem(UNPARSABLE, f"not valid YAML: {what}"[:300], at)
 
 
 def _comments(text: str, hashed: list[tuple[int, int]]) -> Iterator[CommentAt]:
@@ -431,7 +431,7 @@ _NO_VALUE = {
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenNode:
     node: Mapping | Sequence
     key: Scalar | None = None
 
@@ -449,8 +449,8 @@ def read_json(path: str, text: str) -> Document:
 class _Scanner:
     def __init__(self, text: str) -> None:
         self.text = text
-        self.problems: list[Problem] = []
-        self._stack: list[_Open] = []
+        self.problems: list[TextProblem] = []
+        self._stack: list[_OpenNode] = []
         self._keys: dict[str, str] = {}
         self._values = 0
 
@@ -481,14 +481,14 @@ class _Scanner:
         at = found.end()
         if self.text[at : at + 1] == ("}" if isinstance(node, Mapping) else "]"):
             return self._skip(at + 1), node
-        self._stack.append(_Open(node))
+        self._stack.append(_OpenNode(node))
         return (self._key(at) if isinstance(node, Mapping) else at), None
 
     def _key(self, at: int) -> int:
         found = _KEY.match(self.text, at)
         if found is None:
             self._stop("a key in double quotes and a colon are expected here", at)
-        text = _unescaped(found.group(1))
+        text = _unescape(found.group(1))
         self._stack[-1].key = Scalar(self._keys.setdefault(text, text), at, found.start(2), False)
         return found.end()
 
@@ -502,7 +502,7 @@ class _Scanner:
             before = node.entries.get(owner.key.text)
             if before is not None:
                 self.problems.append(duplicate_key(owner.key, before.value, value))
-            node.entries[owner.key.text] = Entry(owner.key, value)
+            node.entries[owner.key.text] = MappingEntry(owner.key, value)
         sign = self.text[at : at + 1]
         if sign == ",":
             at = self._skip(at + 1)
@@ -517,7 +517,7 @@ class _Scanner:
         return found.end() if found else at
 
     def _stop(self, message: str, at: int) -> NoReturn:
-        self.problems.append(Problem(UNPARSABLE, f"not valid JSON: {message}", min(at, len(self.text))))
+        self.problems.append(TextProblem(UNPARSABLE, f"not valid JSON: {message}", min(at, len(self.text))))
         raise _StopError
 
 
@@ -525,10 +525,10 @@ def _json_scalar(found: re.Match[str]) -> Scalar:
     plain = found.group(2)
     if plain is not None:
         return Scalar(plain, found.start(2), found.end(2))
-    return Scalar(_unescaped(found.group(1)), found.start(1) - 1, found.end(1) + 1, False)
+    return Scalar(_unescape(found.group(1)), found.start(1) - 1, found.end(1) + 1, False)
 
 
-def _unescaped(raw: str) -> str:
+def _unescape(raw: str) -> str:
     if "\\" not in raw:
         return raw
     text: str = json.loads(f'"{raw}"')

@@ -21,10 +21,10 @@ from kafkakit.lint.decide.documents import (
     Comment,
     CommentAt,
     Document,
-    Entry,
+    MappingEntry,
     Node,
-    Problem,
     Scalar,
+    TextProblem,
     duplicate_key,
     read_json,
     read_yaml,
@@ -41,7 +41,7 @@ from kafkakit.lint.decide.kinds import (
     terraform,
     topics_as_code,
 )
-from kafkakit.lint.decide.kinds.kind import Kind, joined
+from kafkakit.lint.decide.kinds.kind import FileKind, join_pieces
 from kafkakit.lint.decide.pieces import FileProblem, Pieces
 from kafkakit.lint.decide.templates import alternatives, branches_of
 from kafkakit.rules.effective import to_int
@@ -65,7 +65,7 @@ _SPEAKING = re.compile(
     r"|\b(?:debezium\.(?:source|sink)\.\w|DEBEZIUM_(?:SOURCE|SINK)_\w)|\b(?:min\.insync\.replicas|retention\.ms|replication\.factor|kafka_topic|kafka_connect_str)\b"
 )
 """What configures Kafka, its topics or its connectors, in whatever format."""
-KINDS: Mapping[str, Kind] = {
+KINDS: Mapping[str, FileKind] = {
     kind.name: kind
     for kind in (
         kafkakit.CLUSTER_KIND,
@@ -176,7 +176,7 @@ def _read_template(text: str, readings: Sequence[FileReading]) -> FileReading:
     )
 
 
-def _read(path: str, text: str, forced: Kind | None, is_named: bool) -> FileReading:
+def _read(path: str, text: str, forced: FileKind | None, is_named: bool) -> FileReading:
     if forced is kafkakit.SNAPSHOT_KIND or (forced is None and kafkakit.is_snapshot(text)):
         whole = Document(path, text, "json")
         return FileReading(
@@ -195,7 +195,7 @@ def _read(path: str, text: str, forced: Kind | None, is_named: bool) -> FileRead
         problems = (*problems, *comment_problems(document))
     elif is_named and not problems:
         problems = (_unknown(document, is_broken),)
-    found = joined([*pieces, Pieces(problems=problems)])
+    found = join_pieces([*pieces, Pieces(problems=problems)])
     if len(by_kind) > 1:  # a resource that is read as several kinds accepts once
         found = replace(found, accepted=tuple({piece.place: piece for piece in found.accepted}.values()))
     return FileReading(
@@ -222,7 +222,7 @@ def _without_filled_in_names(pieces: Pieces, text: str) -> Pieces:
     )
 
 
-def kind_named(name: str) -> Kind:
+def kind_named(name: str) -> FileKind:
     """The kind of a name; `UsageError` for one that does not exist."""
     found = KINDS.get(name)
     if found is None:
@@ -230,7 +230,7 @@ def kind_named(name: str) -> Kind:
     return found
 
 
-def _by_kind(document: Document, forced: Kind | None) -> dict[str, list[Node]]:
+def _by_kind(document: Document, forced: FileKind | None) -> dict[str, list[Node]]:
     """The documents of a file by kind: each is of one, and may carry settings of others."""
     found: dict[str, list[Node]] = {}
     carried = [kind for kind in KINDS.values() if any(mark in document.text for mark in kind.marks)]
@@ -244,7 +244,7 @@ def _by_kind(document: Document, forced: Kind | None) -> dict[str, list[Node]]:
     return found
 
 
-def _kind_of(document: Document, root: Node) -> Kind | None:
+def _kind_of(document: Document, root: Node) -> FileKind | None:
     able = [kind for kind in KINDS.values() if document.format in kind.formats]
     recognised = next((kind for kind in able if kind.recognise(root)), None)
     if recognised is not None or not isinstance(root, MappingNode):
@@ -301,13 +301,13 @@ def _unknown(document: Document, is_broken: bool) -> FileProblem:
     )
 
 
-def foreign(path: str, problem: str, before: str = "") -> FileReading:
+def foreign_reading(path: str, problem: str, before: str = "") -> FileReading:
     """The reading of a file given by its name that cannot be read, and that nothing tells to be Kafka's."""
-    document = Document(path, before, "yaml", problems=(Problem(UNPARSABLE, problem, len(before)),))
+    document = Document(path, before, "yaml", problems=(TextProblem(UNPARSABLE, problem, len(before)),))
     return FileReading(document=document, kinds=(), pieces=Pieces(problems=(_unknown(document, is_broken=True),)))
 
 
-def unreadable(path: str, message: str, before: str = "") -> FileReading:
+def unreadable_reading(path: str, message: str, before: str = "") -> FileReading:
     """The reading of a file that could not be read at all; `before` is the text up to where that shows."""
     document = Document(path, before, "yaml")
     problem = FileProblem(rule=UNPARSABLE, message=message, place=document.place(len(before)))
@@ -331,15 +331,15 @@ def read_properties(path: str, text: str) -> Document:
         key = Scalar(entry.name, *entry.name_at)
         value = Scalar(entry.value, *entry.value_at, False)
         if entry.problem is not None:
-            problems.append(Problem(UNPARSABLE, f"not a valid property: {entry.problem}", key.start, key.text))
+            problems.append(TextProblem(UNPARSABLE, f"not a valid property: {entry.problem}", key.start, key.text))
         at = _COMMENT_IN_VALUE.search(text, *entry.value_at)
         if at is not None:
             told = f"the suppression is a part of the value of {entry.name:.100}: put it on a line of its own"
-            problems.append(Problem(COMMENT_IN_VALUE, told, at.start(), entry.name))
+            problems.append(TextProblem(COMMENT_IN_VALUE, told, at.start(), entry.name))
         before = root.entries.get(entry.name)
         if before is not None:
             problems.append(duplicate_key(key, before.value, value))
-        root.entries[entry.name] = Entry(key, value)
+        root.entries[entry.name] = MappingEntry(key, value)
     comments = tuple(CommentAt(*comment) for comment in located.comments)
     return Document(path, text, "properties", (root,), tuple(problems), comments)
 
@@ -376,7 +376,7 @@ def read_document(path: str, text: str, formats: tuple[str, ...] = ()) -> Docume
         formats: The formats that it may have where the kind of file is known, the likeliest first.
     """
     form = _format(path, text, formats)
-    refused = _refused(text, form)
+    refused = _refusal_of(text, form)
     if refused is not None:
         return Document(path, text, form, problems=(refused,))
     match form:
@@ -389,21 +389,21 @@ def read_document(path: str, text: str, formats: tuple[str, ...] = ()) -> Docume
     return read_yaml(path, text)
 
 
-def _refused(text: str, form: str) -> Problem | None:
+def _refusal_of(text: str, form: str) -> TextProblem | None:
     """Why a text is not read at all."""
     zero = text.find("\x00")
     if zero >= 0:
-        return Problem(UNPARSABLE, "a zero byte: this is not a text file", zero)
+        return TextProblem(UNPARSABLE, "a zero byte: this is not a text file", zero)
     conflict = text.find("<<<<<<< ")
     if conflict >= 0 and text[conflict - 1 : conflict] in ("", "\n") and "\n>>>>>>> " in text:
-        return Problem(UNPARSABLE, "a merge conflict is not resolved: nothing of the file was checked", conflict)
+        return TextProblem(UNPARSABLE, "a merge conflict is not resolved: nothing of the file was checked", conflict)
     if len(text) > LIMIT_BYTES:
-        return Problem(UNPARSABLE, f"is larger than {LIMIT_BYTES:,} bytes", 0)
+        return TextProblem(UNPARSABLE, f"is larger than {LIMIT_BYTES:,} bytes", 0)
     if form == "properties" and len(text) > MAX_PROPERTIES_CHARACTERS:
-        return Problem(UNPARSABLE, f"more than {MAX_PROPERTIES_CHARACTERS:,} characters of properties", 0)
+        return TextProblem(UNPARSABLE, f"more than {MAX_PROPERTIES_CHARACTERS:,} characters of properties", 0)
     most = MAX_PROPERTIES_LINES if form == "properties" else MAX_LINES
     if len(text) > most and _lines(text) > most:
-        return Problem(UNPARSABLE, f"more than {most:,} lines", 0)
+        return TextProblem(UNPARSABLE, f"more than {most:,} lines", 0)
     return None
 
 
@@ -482,18 +482,18 @@ def comment_problems(document: Document) -> Iterator[FileProblem]:
         comment, number = trailing.get(place.line), to_int(entry.value.text)
         if comment is None or number is None or number < 0:
             continue
-        said = _said(key, comment)
+        said = _stated_amounts(key, comment)
         if said and not any(_is_near(number, value) for value in said):
             yield FileProblem(
                 rule=RULE,
                 message=f"the comment says {comment.text.lstrip('# ').strip()!r:.60}, but {key} is {number}, "
-                f"which is {_shown(key, number)}",
+                f"which is {_show_amount(key, number)}",
                 place=place,
                 key=key,
             )
 
 
-def _entries(nodes: Iterable[Node]) -> Iterator[Entry]:
+def _entries(nodes: Iterable[Node]) -> Iterator[MappingEntry]:
     """All entries of some trees; nodes that aliases share are visited once."""
     waiting, seen = list(nodes), set[int]()
     while waiting:
@@ -508,7 +508,7 @@ def _entries(nodes: Iterable[Node]) -> Iterator[Entry]:
         waiting.extend(entry.value for entry in node.entries.values())
 
 
-def _said(key: str, comment: Comment) -> tuple[float, ...]:
+def _stated_amounts(key: str, comment: Comment) -> tuple[float, ...]:
     """What the comment's one quantity may mean in the key's unit; none when it has none, or several."""
     is_size = key.endswith(".bytes")
     readings = [_size(*found) if is_size else _time(key, *found) for found in _QUANTITY.findall(comment.text)]
@@ -541,7 +541,7 @@ def _is_near(number: int, said: float) -> bool:
     return abs(number - said) <= TOLERANCE * max(abs(said), 1)
 
 
-def _shown(key: str, number: int) -> str:
+def _show_amount(key: str, number: int) -> str:
     if key.endswith(".bytes"):
         return format_bytes(number)
     factor = next(ms for end, ms in _KEY_MS.items() if key.endswith(end))

@@ -17,14 +17,14 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from kafkakit.core.findings import FailOn, Finding
-from kafkakit.lint.decide.decision import Linted, LintRequest, estate_of, fix_of, lint
-from kafkakit.lint.decide.documents import UNPARSABLE, Document, Entry, Mapping, Node, Scalar
+from kafkakit.lint.decide.decision import LintRequest, LintRun, estate_of, fix_of, lint
+from kafkakit.lint.decide.documents import UNPARSABLE, Document, Mapping, MappingEntry, Node, Scalar
 from kafkakit.lint.decide.files import FileReading, read_text, without_selector
 from kafkakit.lint.decide.kinds.kind import LITERAL, without_secret
 from kafkakit.lint.decide.pieces import Pieces
-from kafkakit.rules.config_defs import MINORS, ConfigDef, Scope, ValueType, config_table, is_gone
+from kafkakit.rules.config_defs import MINORS, ConfigDef, KeyScope, ValueType, config_table, is_gone
 from kafkakit.rules.effective import TIME_FORMS, BrokerConfig, Configs, TopicConfig, to_items
-from kafkakit.rules.engine import Checked
+from kafkakit.rules.engine import RuleFinding
 from kafkakit.rules.judging import base_key
 from kafkakit.rules.rule import Edit, Fix, Subject
 from kafkakit.rules.subjects import Estate, LintAgent, LintBroker, LintCluster, LintConnector, LintTopic
@@ -43,7 +43,7 @@ class FileChange:
 
     before: Document
     after: Document
-    applied: tuple[Checked, ...]
+    applied: tuple[RuleFinding, ...]
 
     @property
     def path(self) -> str:
@@ -55,7 +55,7 @@ class FileChange:
 class FixedRun:
     """What is left after fixing, and each file that changed, from its first text to its last."""
 
-    linted: Linted
+    linted: LintRun
     changed: tuple[FileChange, ...] = ()
 
     @property
@@ -91,10 +91,10 @@ def fix_all(
 ) -> FixedRun:
     """Fix what can be fixed, look again, at most ten times; findings that are accepted are left alone."""
     now = list(files)
-    applied: dict[str, list[Checked]] = {}
+    applied: dict[str, list[RuleFinding]] = {}
     linted = lint_for_fixes(now, live, request, kind)
     for _ in range(MOST_PASSES):
-        by_path: dict[str, list[Checked]] = {}
+        by_path: dict[str, list[RuleFinding]] = {}
         for item in linted.result.checked:
             if item.anchor is not None:
                 by_path.setdefault(item.anchor.place.path, []).append(item)
@@ -103,7 +103,7 @@ def fix_all(
             path = reading.document.path
             if path not in by_path:
                 continue
-            fixed = _readable(reading, by_path[path], kind, unsafe=unsafe)
+            fixed = _fix_file(reading, by_path[path], kind, unsafe=unsafe)
             if fixed.after != reading.document.text:
                 applied.setdefault(path, []).extend(fixed.applied)
                 now[number] = read_text(path, fixed.after, kind, is_named=True)
@@ -137,11 +137,11 @@ class TextEdit(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fixed:
+class FixedFile:
     """A file after its fixes, and the findings that they are for."""
 
     after: str
-    applied: tuple[Checked, ...]
+    applied: tuple[RuleFinding, ...]
 
 
 def shown_diff(before: Document, after: Document) -> str:
@@ -157,7 +157,7 @@ def shown_diff(before: Document, after: Document) -> str:
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
-def fixed_document(document: Document, checked: Sequence[Checked], *, unsafe: bool) -> Fixed:
+def fixed_document(document: Document, checked: Sequence[RuleFinding], *, unsafe: bool) -> FixedFile:
     """Apply the edits of findings in a file; of edits that overlap the first wins, and the others wait for a next pass.
 
     A finding is fixed as a whole or not at all. Linear in the size of the document.
@@ -173,19 +173,19 @@ def fixed_document(document: Document, checked: Sequence[Checked], *, unsafe: bo
     text = document.text
     for edit in sorted(set(taken), key=lambda e: (e.start, e.end), reverse=True):
         text = text[: edit.start] + edit.new + text[edit.end :]
-    return Fixed(after=text, applied=tuple(applied))
+    return FixedFile(after=text, applied=tuple(applied))
 
 
 class LocatedEntry(NamedTuple):
     """An entry and the mapping that it stands in; `is_shared` if aliases or merges repeat it elsewhere."""
 
     parent: Mapping
-    entry: Entry
+    entry: MappingEntry
     is_shared: bool = False
 
 
 def text_edits(
-    document: Document, index: dict[int, LocatedEntry], item: Checked, *, unsafe: bool
+    document: Document, index: dict[int, LocatedEntry], item: RuleFinding, *, unsafe: bool
 ) -> Iterator[TextEdit]:
     """The edits of one finding as ranges of the text; none where one of them cannot be made."""
     anchor, wanted = item.anchor, item.edits
@@ -208,7 +208,7 @@ def text_edits(
         yield from (edit for edit in found if edit is not None)
 
 
-def _scalar_text(entry: Entry) -> str:
+def _scalar_text(entry: MappingEntry) -> str:
     return entry.value.text if isinstance(entry.value, Scalar) else ""
 
 
@@ -218,18 +218,18 @@ def _text_edit(document: Document, held: LocatedEntry, edit: Edit) -> TextEdit |
     if entry is None:
         return None if edit.value is None else _insertion(document, held, edit.key, edit.value)
     if edit.rename is not None:
-        return TextEdit(entry.key.start, entry.key.end, _as(document, entry.key, edit.rename, parent))
+        return TextEdit(entry.key.start, entry.key.end, _write_as(document, entry.key, edit.rename, parent))
     if edit.value is None:
         return _deletion(document, LocatedEntry(parent, entry))
     if not isinstance(entry.value, Scalar):
         return None
-    return TextEdit(entry.value.start, entry.value.end, _as(document, entry.value, edit.value, parent))
+    return TextEdit(entry.value.start, entry.value.end, _write_as(document, entry.value, edit.value, parent))
 
 
-def _as(document: Document, like: Scalar, text: str, parent: Mapping) -> str:
+def _write_as(document: Document, like: Scalar, text: str, parent: Mapping) -> str:
     """A text written as the scalar that it replaces: with the same quotes, or more where it needs some."""
     if document.format == "properties":
-        return _escaped(text)
+        return _escape_text(text)
     quote = "" if like.is_plain else document.text[like.start : like.start + 1]
     if document.format == "json":
         return text if like.is_plain and re.fullmatch(r"-?\d+|true|false", text) else json.dumps(text)
@@ -245,7 +245,10 @@ def _insertion(document: Document, held: LocatedEntry, key: str, value: str) -> 
     text, entry = document.text, held.entry
     if not isinstance(entry.value, Scalar):
         return None
-    new_key, new_value = _as(document, entry.key, key, held.parent), _as(document, entry.value, value, held.parent)
+    new_key, new_value = (
+        _write_as(document, entry.key, key, held.parent),
+        _write_as(document, entry.value, value, held.parent),
+    )
     line_start = document.offset(document.place(entry.key.start).line)
     before = text[line_start : entry.key.start]
     at = _line_end(text, entry.value.end)
@@ -325,7 +328,7 @@ def _entries_by_offset(document: Document) -> dict[int, LocatedEntry]:
     return {at: held._replace(is_shared=_is_any(shared, at, held.entry)) for at, held in found.items()}
 
 
-def _is_any(shared: set[int], at: int, entry: Entry) -> bool:
+def _is_any(shared: set[int], at: int, entry: MappingEntry) -> bool:
     return not shared.isdisjoint((at, entry.key.start, entry.value.start))
 
 
@@ -343,7 +346,7 @@ def _without_secrets(document: Document) -> str:
     return text
 
 
-def _holds_better(node: Mapping, known: LocatedEntry | None, entry: Entry) -> bool:
+def _holds_better(node: Mapping, known: LocatedEntry | None, entry: MappingEntry) -> bool:
     """True where an entry is written in this mapping, not merged into it from an anchor."""
     at = entry.key.start
     return known is None or known.parent.start > at or known.parent.start < node.start <= at
@@ -364,7 +367,7 @@ def _after_line_end(text: str, offset: int) -> int:
     return offset + (2 if text[offset : offset + 2] == "\r\n" else 1)
 
 
-def _escaped(text: str) -> str:
+def _escape_text(text: str) -> str:
     special: Iterable[tuple[str, str]] = (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
     for plain, escape in special:
         text = text.replace(plain, escape)
@@ -373,7 +376,7 @@ def _escaped(text: str) -> str:
 
 def lint_for_fixes(
     files: Sequence[FileReading], live: Sequence[Pieces], request: LintRequest, kind: str | None
-) -> Linted:
+) -> LintRun:
     """Lint, and keep of the fixes those that can be made; a fix that is not proven to be safe is unsafe.
 
     Every safe fix is made in memory and the edited files are read again: all subjects must be configured as before.
@@ -383,7 +386,7 @@ def lint_for_fixes(
     places = [item.anchor.place.path for item in linted.result.checked if item.edits and item.anchor is not None]
     if not places:
         return linted
-    fixing = _Fixing(files, live, request, kind, linted)
+    fixing = _FixRun(files, live, request, kind, linted)
     possible = [fixing.possible(item) for item in linted.result.checked]
     proven = fixing.proven([item for item in possible if fix_of(item) is Fix.SAFE])
     checked = tuple(
@@ -392,11 +395,11 @@ def lint_for_fixes(
     return replace(linted, result=replace(linted.result, checked=checked))
 
 
-def _as_unsafe(item: Checked) -> Checked:
+def _as_unsafe(item: RuleFinding) -> RuleFinding:
     return replace(item, edits=tuple(replace(edit, is_safe=False) for edit in item.edits))
 
 
-class _Fixing:
+class _FixRun:
     """The trials of one run of lint."""
 
     def __init__(
@@ -405,7 +408,7 @@ class _Fixing:
         live: Sequence[Pieces],
         request: LintRequest,
         kind: str | None,
-        linted: Linted,
+        linted: LintRun,
     ) -> None:
         self._files = files
         self._live = live
@@ -417,7 +420,7 @@ class _Fixing:
         self._is_mapped = any(cluster.is_version_mapped for cluster in linted.estate.clusters)
         self._trials = 0
 
-    def possible(self, item: Checked) -> Checked:
+    def possible(self, item: RuleFinding) -> RuleFinding:
         """The finding without its edits if they cannot be made: in files of programs, templates, of mapped versions."""
         reading = self._readings.get(item.anchor.place.path) if item.anchor is not None else None
         if not item.edits or reading is None:
@@ -437,9 +440,9 @@ class _Fixing:
             known = self._indexes[document.path] = _entries_by_offset(document)
         return known
 
-    def proven(self, items: Sequence[Checked]) -> set[int]:
+    def proven(self, items: Sequence[RuleFinding]) -> set[int]:
         """The identities of the findings whose fixes change no configuration, all of them together."""
-        sound: list[Checked] = []
+        sound: list[RuleFinding] = []
         waiting = [list(items)] if items else []
         while waiting and self._trials < MOST_TRIALS:
             some = waiting.pop()
@@ -450,9 +453,9 @@ class _Fixing:
                 waiting += [some[half:], some[:half]]
         return set(map(id, sound))
 
-    def _is_sound(self, items: Sequence[Checked]) -> bool:
+    def _is_sound(self, items: Sequence[RuleFinding]) -> bool:
         self._trials += 1
-        by_path: dict[str, list[Checked]] = {}
+        by_path: dict[str, list[RuleFinding]] = {}
         for item in items:
             if item.anchor is not None:
                 by_path.setdefault(item.anchor.place.path, []).append(item)
@@ -463,7 +466,7 @@ class _Fixing:
         named = {(w, edit.key) for item in items for w in subjects_named(item.finding) for edit in item.edits}
         return is_same_configuration(self._linted.estate, estate_of(after, self._live, self._request), named)
 
-    def _edited(self, reading: FileReading, items: Sequence[Checked]) -> FileReading | None:
+    def _edited(self, reading: FileReading, items: Sequence[RuleFinding]) -> FileReading | None:
         """The file with its edits made, read again; None if it can no longer be read as what it was."""
         after = fixed_document(reading.document, items, unsafe=False).after
         again = read_text(reading.document.path, after, self._kind, is_named=True)
@@ -477,13 +480,13 @@ def _reads_as(before: FileReading, after: FileReading) -> bool:
     return unread[1] <= unread[0] and wrong[1] <= wrong[0] and before.kinds == after.kinds
 
 
-def _readable(reading: FileReading, items: Sequence[Checked], kind: str | None, *, unsafe: bool) -> Fixed:
+def _fix_file(reading: FileReading, items: Sequence[RuleFinding], kind: str | None, *, unsafe: bool) -> FixedFile:
     """The file with those fixes with which it can still be read as what it was."""
     document = reading.document
     fixed = fixed_document(document, items, unsafe=unsafe)
     if fixed.after == document.text or _reads_as(reading, read_text(document.path, fixed.after, kind, is_named=True)):
         return fixed
-    kept: list[Checked] = []
+    kept: list[RuleFinding] = []
     for item in items[:MOST_TRIALS]:
         tried = fixed_document(document, [*kept, item], unsafe=unsafe).after
         if _reads_as(reading, read_text(document.path, tried, kind, is_named=True)):
@@ -552,12 +555,12 @@ def _is_same_broker(before: LintBroker, after: LintBroker, cluster: LintCluster,
     if _identity(before) != _identity(after) or before.config.is_known != after.config.is_known:
         return False
     layers = zip(_layers(before.config), _layers(after.config), strict=True)
-    touched = {key for pair in layers for key in _touched(*pair)}
+    touched = {key for pair in layers for key in _touched_keys(*pair)}
     wanted = touched | {forms[0] for forms in _FORMS if not touched.isdisjoint(forms)}
     where = cluster.within(before.where)
     for key in wanted:
         old, new = _broker_value(before.config, cluster, key), _broker_value(after.config, cluster, key)
-        if old != new and not _is_named(cluster, Scope.BROKER, (where, key), before.config.declared(key), named):
+        if old != new and not _is_named(cluster, KeyScope.BROKER, (where, key), before.config.declared(key), named):
             return False
     return True
 
@@ -565,14 +568,14 @@ def _is_same_broker(before: LintBroker, after: LintBroker, cluster: LintCluster,
 def _is_same_topic(before: LintTopic, after: LintTopic, cluster: LintCluster, named: Named) -> bool:
     if _identity(before) != _identity(after):
         return False
-    wanted = set(_touched(before.config.overrides, after.config.overrides))
+    wanted = set(_touched_keys(before.config.overrides, after.config.overrides))
     inherited = zip(_layers(before.config.broker), _layers(after.config.broker), strict=True)
-    if any(True for one, other in inherited for _ in _touched(one, other)):
+    if any(True for one, other in inherited for _ in _touched_keys(one, other)):
         wanted |= cluster.table.topic.keys()
     where = cluster.within(before.where)
     for key in wanted:
         old, new = _topic_value(before, cluster, key), _topic_value(after, cluster, key)
-        if old != new and not _is_named(cluster, Scope.TOPIC, (where, key), before.config.overrides.get(key), named):
+        if old != new and not _is_named(cluster, KeyScope.TOPIC, (where, key), before.config.overrides.get(key), named):
             return False
     return True
 
@@ -581,7 +584,7 @@ def _layers(config: BrokerConfig) -> tuple[Configs, Configs, Configs]:
     return config.static, config.dynamic_default, config.dynamic
 
 
-def _touched(before: Configs, after: Configs) -> Iterator[str]:
+def _touched_keys(before: Configs, after: Configs) -> Iterator[str]:
     """The keys that one side lacks, or has with another text."""
     if before is after:
         return
@@ -601,7 +604,7 @@ def _broker_value(config: BrokerConfig, cluster: LintCluster, key: str) -> Value
         if any(_is_certain(config, form) for form in finer):
             return None
     definition = cluster.table.broker.get(base_key(key))
-    if definition is None and _is_gone(cluster, Scope.BROKER, key):
+    if definition is None and _is_gone(cluster, KeyScope.BROKER, key):
         return None
     if definition is None or key != definition.name:  # with the prefix of a listener there is no default
         declared = config.declared(key)
@@ -616,7 +619,7 @@ def _is_certain(config: BrokerConfig, key: str) -> bool:
 
 def _topic_value(topic: LintTopic, cluster: LintCluster, key: str) -> Value:
     definition = cluster.table.topic.get(key)
-    if definition is None and _is_gone(cluster, Scope.TOPIC, key):
+    if definition is None and _is_gone(cluster, KeyScope.TOPIC, key):
         return None
     if key in _RETENTION and topic.config.is_sure("cleanup.policy") and topic.policies == ("compact",):
         return None
@@ -635,17 +638,17 @@ def _read(definition: ConfigDef | None, text: str) -> Value:
     return tuple(dict.fromkeys(to_items(text))) if definition and definition.type is ValueType.LIST else text
 
 
-def _is_gone(cluster: LintCluster, scope: Scope, key: str) -> bool:
+def _is_gone(cluster: LintCluster, scope: KeyScope, key: str) -> bool:
     if not cluster.is_version_known:
         return False
-    return is_gone(scope, base_key(key) if scope is Scope.BROKER else key, cluster.table.version)
+    return is_gone(scope, base_key(key) if scope is KeyScope.BROKER else key, cluster.table.version)
 
 
-def _is_named(cluster: LintCluster, scope: Scope, subject: tuple[str, str], declared: object, named: Named) -> bool:
+def _is_named(cluster: LintCluster, scope: KeyScope, subject: tuple[str, str], declared: object, named: Named) -> bool:
     """True for a key that a finding names, unless it was the default's text that went, or the version is assumed."""
     if subject not in named or any(subject[1] in forms for forms in _FORMS):
         return False  # of forms of one setting it is known which is dead
-    key = base_key(subject[1]) if scope is Scope.BROKER else subject[1]
+    key = base_key(subject[1]) if scope is KeyScope.BROKER else subject[1]
     definition = cluster.table.find(scope, key)
     text = getattr(declared, "text", None)
     if definition is not None and text is not None and definition.default == text.strip():
@@ -654,7 +657,7 @@ def _is_named(cluster: LintCluster, scope: Scope, subject: tuple[str, str], decl
 
 
 @cache
-def _is_alike_in_all(scope: Scope, key: str) -> bool:
+def _is_alike_in_all(scope: KeyScope, key: str) -> bool:
     """True when every version has the key, with one default."""
     found = [config_table(minor).find(scope, key) for minor in MINORS]
     return None not in found and len({d.default for d in found if d is not None}) == 1

@@ -42,7 +42,7 @@ class RuleSet(StrEnum):
     DATADOG_SCALE = "datadog-scale"
 
 
-class Assume(StrEnum):
+class AssumedDefaults(StrEnum):
     """What is taken for what no file tells of brokers."""
 
     DEFAULTS = "defaults"
@@ -82,7 +82,7 @@ class LintSettings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", fo
     kafka_version: str | None = None
     target_version: str | None = None
     env: str | None = None
-    assume: Assume | None = None
+    assume: AssumedDefaults | None = None
     baseline: str | None = None
     docs_url: str = ""
     fail_on: FailOn | None = None
@@ -133,7 +133,7 @@ def read_lint_config(
         first = document.problems[0]
         raise InputError(f"{document.path}:{document.place(first.at).line}", first.message)
     try:
-        given = msgspec.convert(_plain(document.roots[0]) if document.roots else {}, LintSettings, strict=False)
+        given = msgspec.convert(_plain_value(document.roots[0]) if document.roots else {}, LintSettings, strict=False)
     except msgspec.ValidationError as error:
         raise InputError(document.path, " ".join(str(error).split())) from None
     own = tuple(template_rule(rule, document.path) for rule in given.organisation_rules)
@@ -198,12 +198,12 @@ def _place_of(document: Document, text: str) -> Place:
     return Place(document.path, 1)
 
 
-def _plain(node: Node) -> Any:
+def _plain_value(node: Node) -> Any:
     if isinstance(node, Scalar):
         return None if node.is_null else node.text
     if isinstance(node, Tree):
-        return {name: _plain(entry.value) for name, entry in node.entries.items()}
-    return [_plain(item) for item in node.items]
+        return {name: _plain_value(entry.value) for name, entry in node.entries.items()}
+    return [_plain_value(item) for item in node.items]
 
 
 LIMITS_OF: dict[RuleSet, Limits] = {
@@ -215,7 +215,7 @@ LIMITS_OF: dict[RuleSet, Limits] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class RuleSelection:
     """What was asked for: `select` adds to the set or, on the command line, replaces it; `ignore` wins over both."""
 
     rule_set: RuleSet = RuleSet.CORE
@@ -224,7 +224,7 @@ class Selection:
     ignore: tuple[str, ...] = ()
 
 
-def selected_rules(rules: Sequence[LintRule], selection: Selection) -> tuple[LintRule, ...]:
+def selected_rules(rules: Sequence[LintRule], selection: RuleSelection) -> tuple[LintRule, ...]:
     """The rules to run, by code; `UsageError` names a selector that fits no rule, with the nearest ones."""
     for selector in (*selection.select, *selection.extend, *selection.ignore):
         if not any(fits(rule, selector) for rule in rules):
@@ -259,7 +259,7 @@ def _names(rules: Iterable[LintRule]) -> Iterator[str]:
         yield rule.name
 
 
-def _is_chosen(rule: LintRule, selection: Selection) -> bool:
+def _is_chosen(rule: LintRule, selection: RuleSelection) -> bool:
     if selection.select:
         return any(fits(rule, selector) for selector in (*selection.select, *selection.extend))
     in_set = rule.is_core or selection.rule_set is not RuleSet.CORE
@@ -285,11 +285,11 @@ def template_rule(given: TemplateRule, source: str) -> LintRule:
     def check_topic(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
         del cluster, limits
         if only is None or only.fullmatch(topic.name):
-            yield from _judged(given, judge, topic.config)
+            yield from _judge_values(given, judge, topic.config)
 
     def check_broker(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
         del cluster, limits
-        yield from _judged(given, judge, broker.config)
+        yield from _judge_values(given, judge, broker.config)
 
     about = given.message or f"{given.key} must satisfy the template {given.template}"
     check = check_topic if given.subject == "topic" else check_broker
@@ -299,7 +299,7 @@ def template_rule(given: TemplateRule, source: str) -> LintRule:
     )
 
 
-def _judged(given: TemplateRule, judge: _Judge, config: _Config) -> Iterator[Violation]:
+def _judge_values(given: TemplateRule, judge: _Judge, config: _Config) -> Iterator[Violation]:
     found = judge(given, config)
     if found is not None:
         yield Violation(message=f"{given.message}: {found}" if given.message else found, key=given.key)
@@ -352,11 +352,11 @@ def _regex(given: TemplateRule, config: _Config) -> str | None:
     return None if re.fullmatch(given.pattern, text[:10_000]) else f"{given.key} is {text!r:.80}, not {given.pattern}"
 
 
-def _required(given: TemplateRule, config: _Config) -> str | None:
+def _check_required(given: TemplateRule, config: _Config) -> str | None:
     return None if any(key == given.key for key, _ in config.all_declared()) else f"{given.key} is not set"
 
 
-def _forbidden(given: TemplateRule, config: _Config) -> str | None:
+def _check_forbidden(given: TemplateRule, config: _Config) -> str | None:
     return f"{given.key} is set" if any(key == given.key for key, _ in config.all_declared()) else None
 
 
@@ -384,8 +384,8 @@ _TEMPLATES: Mapping[str, tuple[tuple[str, ...], _Judge]] = {
     "range": (("key",), _range),
     "one-of": (("key", "values"), _one_of),
     "regex": (("key", "pattern"), _regex),
-    "required": (("key",), _required),
-    "forbidden": (("key",), _forbidden),
+    "required": (("key",), _check_required),
+    "forbidden": (("key",), _check_forbidden),
     "ratio": (("key", "peer"), _ratio),
     "equals-peer": (("key", "peer"), _equals_peer),
 }

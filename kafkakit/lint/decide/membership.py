@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import Place
-from kafkakit.core.text import printable
+from kafkakit.core.text import sanitize
 from kafkakit.rules.config_defs import MINORS, NEWEST, minor_key, minor_of, minor_or_none, stated_minor
 from kafkakit.rules.effective import Configs, to_items
 from kafkakit.rules.subjects import LintCluster
@@ -44,7 +44,7 @@ class NodeIdentity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class ClusterMember:
     """What a part of a file tells of its cluster. `path` is None for what a live cluster shows.
 
     `defines` is True for what describes the cluster or its brokers, so that other parts of the folder belong to it.
@@ -106,7 +106,7 @@ def are_apart(one: frozenset[str], other: frozenset[str]) -> bool:
     return bool(one) and bool(other) and one.isdisjoint(other)
 
 
-def cluster_names(members: Sequence[Member], given: str | None = None) -> list[str]:
+def cluster_names(members: Sequence[ClusterMember], given: str | None = None) -> list[str]:
     """The name of the cluster of each member; `given` is the name for what names none.
 
     Clusters of one name have their namespace, or their folder, in it; those without a name are called by their folder,
@@ -122,7 +122,7 @@ def cluster_names(members: Sequence[Member], given: str | None = None) -> list[s
     _join_seen(members, keys)
     rest = [number for number in range(len(members)) if number not in keys]
     _place_rest(members, keys, rest, given)
-    names = _displayed(members, keys)
+    names = _displayed_names(members, keys)
     _rename_live(members, keys, names)
     return [names[keys[number]] for number in range(len(members))]
 
@@ -131,15 +131,15 @@ def _folder(path: str) -> str:
     return path.replace("\\", "/").rpartition("/")[0]
 
 
-def _upwards(folder: str) -> Iterable[str]:
+def _folders_upwards(folder: str) -> Iterable[str]:
     while folder:
         yield folder
         folder = folder.rpartition("/")[0]
     yield ""
 
 
-def _place_named(members: Sequence[Member], keys: dict[int, _Key]) -> None:
-    wholes: dict[str, dict[tuple[str | None, str], Member]] = {}
+def _place_named(members: Sequence[ClusterMember], keys: dict[int, _Key]) -> None:
+    wholes: dict[str, dict[tuple[str | None, str], ClusterMember]] = {}
     spaces: dict[str, set[str]] = {}
     for m in members:
         if m.name is not None and m.is_whole and m.path is not None:
@@ -164,11 +164,11 @@ def _place_named(members: Sequence[Member], keys: dict[int, _Key]) -> None:
             ] or [(w, key) for w, key in declared if w.namespace is None]
             own = spaces.get(m.name, set())
             lone = next(iter(own)) if m.namespace is None and len(own) == 1 and not declared else m.namespace
-            known[case] = _nearest(m.path, fitting) or _Key(m.name, lone)
+            known[case] = _nearest_key(m.path, fitting) or _Key(m.name, lone)
         keys[number] = known[case]
 
 
-def _spots(wholes: dict[tuple[str | None, str], Member]) -> dict[tuple[str | None, str], str]:
+def _spots(wholes: dict[tuple[str | None, str], ClusterMember]) -> dict[tuple[str | None, str], str]:
     """What tells each declaration of a cluster from others of its name and namespace: nothing, folder or path."""
     found = {}
     for namespace, path in wholes:
@@ -178,7 +178,7 @@ def _spots(wholes: dict[tuple[str | None, str], Member]) -> dict[tuple[str | Non
     return found
 
 
-def _nearest(path: str | None, candidates: Sequence[tuple[Member, _Key]]) -> _Key | None:
+def _nearest_key(path: str | None, candidates: Sequence[tuple[ClusterMember, _Key]]) -> _Key | None:
     """The candidate of the same file, else the only one of the folder or of the next one above that has one."""
     found = {key for _, key in candidates}
     if len(found) <= 1 or path is None:
@@ -186,14 +186,14 @@ def _nearest(path: str | None, candidates: Sequence[tuple[Member, _Key]]) -> _Ke
     same = {key for m, key in candidates if m.path == path}
     if len(same) == 1:
         return next(iter(same))
-    for folder in _upwards(_folder(path)):
+    for folder in _folders_upwards(_folder(path)):
         near = {key for m, key in candidates if m.path is not None and _folder(m.path) == folder}
         if near:
             return next(iter(near)) if len(near) == 1 else None
     return None
 
 
-def _groups(members: Sequence[Member]) -> list[list[int]]:
+def _groups(members: Sequence[ClusterMember]) -> list[list[int]]:
     """The nodes without a name, those of one cluster together."""
     places: dict[tuple[str, str], list[int]] = {}
     for number, m in enumerate(members):
@@ -210,11 +210,11 @@ def _groups(members: Sequence[Member]) -> list[list[int]]:
     return [*joined, *(group for group in local if group not in wide)]
 
 
-def _node(member: Member) -> NodeIdentity:
+def _node(member: ClusterMember) -> NodeIdentity:
     return member.node or NodeIdentity(id=None)
 
 
-def _of_folder(members: Sequence[Member], numbers: Sequence[int]) -> list[list[int]]:
+def _of_folder(members: Sequence[ClusterMember], numbers: Sequence[int]) -> list[list[int]]:
     told = [n for n in numbers if _node(members[n]).quorum or _node(members[n]).cluster_id]
     untold = [n for n in numbers if n not in told]
     parts = [
@@ -229,7 +229,7 @@ def _of_folder(members: Sequence[Member], numbers: Sequence[int]) -> list[list[i
     return [group for part in parts for group in _without_variants(members, sorted(part))]
 
 
-def _without_variants(members: Sequence[Member], part: list[int]) -> list[list[int]]:
+def _without_variants(members: Sequence[ClusterMember], part: list[int]) -> list[list[int]]:
     """Files of one id and no two addresses are variants of one node: nothing tells which of them go together."""
     by_id: dict[int, list[NodeIdentity]] = {}
     for n in part:
@@ -242,14 +242,14 @@ def _without_variants(members: Sequence[Member], part: list[int]) -> list[list[i
     return [part]
 
 
-def _are_linked(one: Member, other: Member) -> bool:
+def _are_linked(one: ClusterMember, other: ClusterMember) -> bool:
     a, b = _node(one), _node(other)
     if a.cluster_id is not None and b.cluster_id is not None:
         return a.cluster_id == b.cluster_id
     return not a.quorum.isdisjoint(b.quorum)
 
 
-def _share_quorum(members: Sequence[Member], one: Sequence[int], other: Sequence[int]) -> bool:
+def _share_quorum(members: Sequence[ClusterMember], one: Sequence[int], other: Sequence[int]) -> bool:
     """True when two folders name one quorum by addresses that mean the same on every machine."""
     first, second = (
         {q for n in group for q in _node(members[n]).quorum if not q.startswith(_LOOPBACK)} for group in (one, other)
@@ -271,10 +271,10 @@ def _components(items: Iterable[T], linked: Callable[[T, T], bool]) -> list[list
     return found
 
 
-def _place_groups(members: Sequence[Member], keys: dict[int, _Key], groups: Sequence[list[int]]) -> None:
+def _place_groups(members: Sequence[ClusterMember], keys: dict[int, _Key], groups: Sequence[list[int]]) -> None:
     """Each group of nodes into the named cluster of its folder, unless an operator runs that; else on its own."""
     own = {keys[n] for n, m in enumerate(members) if n in keys and (m.is_whole or m.namespace)}
-    apart = _closed(members, keys) | own
+    apart = _closed_clusters(members, keys) | own
     named = [
         (m, keys[n])
         for n, m in enumerate(members)
@@ -299,20 +299,20 @@ def _place_groups(members: Sequence[Member], keys: dict[int, _Key], groups: Sequ
         keys.update(dict.fromkeys(group, joined.get(number, _Key(None, None, "\n".join(first)))))
 
 
-def _closed(members: Sequence[Member], keys: dict[int, _Key]) -> set[_Key]:
+def _closed_clusters(members: Sequence[ClusterMember], keys: dict[int, _Key]) -> set[_Key]:
     """The clusters that a file describes for itself alone."""
     return {key for number, key in keys.items() if _node(members[number]).scope}
 
 
 def _of_next_folder(folder: str, by_folder: dict[str, set[_Key]]) -> _Key | None:
-    for part in _upwards(folder):
+    for part in _folders_upwards(folder):
         found = by_folder.get(part, set())
         if found:
             return next(iter(found)) if len(found) == 1 else None
     return None
 
 
-def _join_seen(members: Sequence[Member], keys: dict[int, _Key]) -> None:
+def _join_seen(members: Sequence[ClusterMember], keys: dict[int, _Key]) -> None:
     """What shows a cluster, beside files of one cluster, shows that one.
 
     A snapshot knows its cluster only by id; a live cluster has the name that it was given, which no file needs to know.
@@ -329,14 +329,16 @@ def _join_seen(members: Sequence[Member], keys: dict[int, _Key]) -> None:
     keys.update((number, target) for number, key in list(keys.items()) if key == other or key.name == name)
 
 
-def _place_rest(members: Sequence[Member], keys: dict[int, _Key], rest: Sequence[int], given: str | None) -> None:
+def _place_rest(
+    members: Sequence[ClusterMember], keys: dict[int, _Key], rest: Sequence[int], given: str | None
+) -> None:
     """What names no cluster and is no node: clusters that a file describes for itself alone take in no other file."""
     if given is not None:
         keys.update(dict.fromkeys(rest, _Key(given)))
         return
     by_folder: dict[str, set[_Key]] = {}
     clusters: set[_Key] = set()
-    closed = _closed(members, keys)
+    closed = _closed_clusters(members, keys)
     for number, key in keys.items():
         if key not in closed:
             clusters.add(key)
@@ -364,11 +366,11 @@ def _place_rest(members: Sequence[Member], keys: dict[int, _Key], rest: Sequence
         keys[number] = _Key(None, None, f"{_folder(path)}/" if is_split and path is not None else "")
 
 
-def _displayed(members: Sequence[Member], keys: dict[int, _Key]) -> dict[_Key, str]:
+def _displayed_names(members: Sequence[ClusterMember], keys: dict[int, _Key]) -> dict[_Key, str]:
     clusters = set(keys.values())
     shared = Counter(key.name for key in clusters)
     folders: dict[_Key, set[str]] = {}
-    scoped = _closed(members, keys)
+    scoped = _closed_clusters(members, keys)
     for number, key in keys.items():
         folders.setdefault(key, set()).add(_folder(members[number].path or ""))
     nameless = [key for key in clusters if key.name is None]
@@ -393,7 +395,7 @@ def _displayed(members: Sequence[Member], keys: dict[int, _Key]) -> dict[_Key, s
     return found
 
 
-def _rename_live(members: Sequence[Member], keys: dict[int, _Key], names: dict[_Key, str]) -> None:
+def _rename_live(members: Sequence[ClusterMember], keys: dict[int, _Key], names: dict[_Key, str]) -> None:
     """What a live cluster shows belongs to the cluster of the files that is called as it was named."""
     by_name = {names[key]: key for number, key in keys.items() if members[number].path is not None}
     for number, m in enumerate(members):
@@ -457,7 +459,7 @@ def refuse_unknown_versions(stated: Iterable[tuple[str | None, Place | None]], i
     for text, place in stated:
         minor = stated_minor(text) if text is not None else None
         if minor is not None and minor not in MINORS:
-            where = f"{printable(place.path)}:{place.line}: " if place is not None else ""
+            where = f"{sanitize(place.path)}:{place.line}: " if place is not None else ""
             raise UsageError(
                 f"{where}lint has no table of settings for Kafka {minor}",
                 hint=f"known: {', '.join(MINORS)}; {NEAREST} judges it as {minor_of(minor)}, without fixes",
@@ -502,7 +504,7 @@ def _environments(clusters: Sequence[LintCluster]) -> Iterator[Assumption]:
 def assumption_lines(assumptions: Sequence[Assumption]) -> Iterator[str]:
     """Each assumption as a line for people."""
     for one in assumptions:
-        named = [printable(name) for name in one.clusters if name]
+        named = [sanitize(name) for name in one.clusters if name]
         of = f" (cluster {', '.join(named)})" if 0 < len(named) <= 5 else f" ({len(named)} clusters)" if named else ""
         option = "--env NAME" if one.env else "--kafka-version VERSION"
         then = "without fixes" if one.is_mapped else f"{option} says which it is"

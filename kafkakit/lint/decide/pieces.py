@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kafkakit.core.findings import Place
 from kafkakit.lint.decide.membership import (
-    Member,
+    ClusterMember,
     NodeIdentity,
     addresses_of,
     are_apart,
@@ -22,7 +22,7 @@ from kafkakit.lint.decide.membership import (
     version_of,
 )
 from kafkakit.rules.config_defs import ConfigTable, config_table, minor_of
-from kafkakit.rules.effective import BrokerConfig, Configs, Declared, TopicConfig
+from kafkakit.rules.effective import BrokerConfig, Configs, DeclaredValue, TopicConfig
 from kafkakit.rules.rule import Edit
 from kafkakit.rules.subjects import (
     NO_FACTS,
@@ -82,7 +82,7 @@ class BrokerPiece(BrokerFacts):
     """Listeners of its controller role: beside those that the cluster's brokers share, or instead of them."""
 
 
-def _shared(value: Any, base: type) -> dict[str, Any]:
+def _shared_fields(value: Any, base: type) -> dict[str, Any]:
     """The fields of a base of the value's type."""
     return {each.name: getattr(value, each.name) for each in fields(base) if each.init}
 
@@ -272,12 +272,12 @@ def assemble(pieces: Iterable[Pieces], options: AssemblyOptions) -> Estate:
     )
 
 
-class _Placed(Protocol):
+class _PlacedPiece(Protocol):
     @property
     def place(self) -> Place | None: ...
 
 
-def _order(piece: _Placed) -> tuple[bool, Place]:
+def _order(piece: _PlacedPiece) -> tuple[bool, Place]:
     """By place; what a live cluster shows comes last."""
     return piece.place is None, piece.place or Place("", 0)
 
@@ -292,7 +292,7 @@ def _by_cluster(files: Sequence[Pieces], options: AssemblyOptions) -> dict[str, 
         *(_cluster_member(piece) for piece in clusters),
         *(_broker_member(piece, ids) for piece in brokers),
         *(_topic_member(piece, ids) for piece in topics),
-        *(Member(path=piece.place.path, name=piece.cluster) for piece in assignments),
+        *(ClusterMember(path=piece.place.path, name=piece.cluster) for piece in assignments),
     ]
     names = iter(cluster_names(members, options.cluster))
     found: dict[str, _Parts] = {}
@@ -312,12 +312,12 @@ def _by_cluster(files: Sequence[Pieces], options: AssemblyOptions) -> dict[str, 
     return dict(sorted(found.items()))
 
 
-def _path(piece: _Placed) -> str | None:
+def _path(piece: _PlacedPiece) -> str | None:
     return piece.place.path if piece.place is not None else None
 
 
-def _cluster_member(piece: ClusterPiece) -> Member:
-    return Member(
+def _cluster_member(piece: ClusterPiece) -> ClusterMember:
+    return ClusterMember(
         path=_path(piece),
         name=piece.name,
         namespace=piece.namespace,
@@ -328,8 +328,8 @@ def _cluster_member(piece: ClusterPiece) -> Member:
     )
 
 
-def _broker_member(piece: BrokerPiece, ids: set[str | None]) -> Member:
-    return Member(
+def _broker_member(piece: BrokerPiece, ids: set[str | None]) -> ClusterMember:
+    return ClusterMember(
         path=_path(piece),
         name=piece.cluster,
         namespace=piece.namespace,
@@ -339,9 +339,9 @@ def _broker_member(piece: BrokerPiece, ids: set[str | None]) -> Member:
     )
 
 
-def _topic_member(piece: TopicPiece, ids: set[str | None]) -> Member:
+def _topic_member(piece: TopicPiece, ids: set[str | None]) -> ClusterMember:
     is_declared = bool(piece.configs) or piece.partitions is not None
-    return Member(
+    return ClusterMember(
         path=_path(piece),
         name=piece.cluster,
         namespace=piece.namespace,
@@ -356,11 +356,14 @@ def _cluster(name: str, parts: _Parts, options: AssemblyOptions, assumed: dict[s
     nodes = (*(b.static for b in parts.brokers), *(c.static for c in given if c.static is not None))
     version = version_of(stated, options.kafka_version, nodes)
     table = config_table(version.minor)
-    target = options.target_version or _first(c.target_version for c in given)
+    target = options.target_version or _first_value(c.target_version for c in given)
     defaults = {key: value for c in given for key, value in c.dynamic_default.items()}
     brokers = tuple(_broker(b, table, defaults) for b in _brokers(parts))
     groups = [c.groups for c in given if c.groups is not None]
-    told_env, assumed_env = _first(c.env for c in given) or options.env, _first(b.assumed_env for b in parts.brokers)
+    told_env, assumed_env = (
+        _first_value(c.env for c in given) or options.env,
+        _first_value(b.assumed_env for b in parts.brokers),
+    )
     return LintCluster(
         name=name,
         table=table,
@@ -373,17 +376,17 @@ def _cluster(name: str, parts: _Parts, options: AssemblyOptions, assumed: dict[s
         brokers=brokers,
         topics=_topics(parts, inherited_config(brokers, table, defaults, assumed)),
         groups=tuple(group for some in groups for group in some) if groups else None,
-        features=_first(c.features for c in given),
-        metadata_behind_days=_first(c.metadata_behind_days for c in given),
-        moves_running=_first(c.moves_running for c in given),
+        features=_first_value(c.features for c in given),
+        metadata_behind_days=_first_value(c.metadata_behind_days for c in given),
+        moves_running=_first_value(c.moves_running for c in given),
         is_live=any(c.is_live for c in given),
-        broker_count=_first(c.broker_count for c in given),
-        rack_count=_first(c.rack_count for c in given),
+        broker_count=_first_value(c.broker_count for c in given),
+        rack_count=_first_value(c.rack_count for c in given),
         labels=frozenset().union(*(c.labels for c in given)),
-        rollout=_first(c.rollout for c in given),
-        peers=_first(c.peers for c in given),
-        versions_differ_days=_first(c.versions_differ_days for c in given),
-        place=_first([*(c.place for c in given), *(b.place for b in parts.brokers if b.node is not None)]),
+        rollout=_first_value(c.rollout for c in given),
+        peers=_first_value(c.peers for c in given),
+        versions_differ_days=_first_value(c.versions_differ_days for c in given),
+        place=_first_value([*(c.place for c in given), *(b.place for b in parts.brokers if b.node is not None)]),
     )
 
 
@@ -487,11 +490,11 @@ def _broker(piece: BrokerPiece, table: ConfigTable, defaults: Configs) -> LintBr
     config = BrokerConfig(
         table, piece.static, defaults, piece.dynamic, piece.is_known, piece.is_partial, piece.is_whole
     )
-    return LintBroker(config=config, **{**_shared(piece, BrokerFacts), "rack": rack})
+    return LintBroker(config=config, **{**_shared_fields(piece, BrokerFacts), "rack": rack})
 
 
 def _topics(parts: _Parts, broker: BrokerConfig) -> tuple[LintTopic, ...]:
-    inherited: dict[str, Declared] = {}
+    inherited: dict[str, DeclaredValue] = {}
     found: dict[str, TopicPiece] = {}
     for piece in parts.topics:
         before = found.get(piece.name)
@@ -508,7 +511,7 @@ def _topics(parts: _Parts, broker: BrokerConfig) -> tuple[LintTopic, ...]:
 
 
 def _topic(
-    piece: TopicPiece, targets: Mapping[int, AssignmentPiece], broker: BrokerConfig, inherited: dict[str, Declared]
+    piece: TopicPiece, targets: Mapping[int, AssignmentPiece], broker: BrokerConfig, inherited: dict[str, DeclaredValue]
 ) -> LintTopic:
     facts = piece.partition_facts
     if targets:
@@ -527,7 +530,7 @@ def _topic(
         "partition_facts": facts,
     }
     config = TopicConfig(piece.configs, broker, inherited)
-    return LintTopic(config=config, **{**_shared(piece, DeclaredTopic), **after})
+    return LintTopic(config=config, **{**_shared_fields(piece, DeclaredTopic), **after})
 
 
 def _after_assignment(
@@ -547,15 +550,15 @@ def _merge_topic(first: TopicPiece, second: TopicPiece) -> TopicPiece:
     Where both set a key to different values, the one from a snapshot or a live cluster is the current value.
     """
     declared, seen = (second, first) if first.partition_facts and not second.partition_facts else (first, second)
-    current = _first((declared.current, seen.current))
+    current = _first_value((declared.current, seen.current))
     if current is None and seen.partition_facts is not None and declared.partition_facts is None:
         current = {key: value.text for key, value in seen.configs.items()}
     return replace(
         declared,
         configs={**seen.configs, **declared.configs},
-        partitions=_first((declared.partitions, seen.partitions)),
-        replication_factor=_first((declared.replication_factor, seen.replication_factor)),
-        partition_facts=_first((declared.partition_facts, seen.partition_facts)),
+        partitions=_first_value((declared.partitions, seen.partitions)),
+        replication_factor=_first_value((declared.replication_factor, seen.replication_factor)),
+        partition_facts=_first_value((declared.partition_facts, seen.partition_facts)),
         facts=_merge_facts(declared.facts, seen.facts),
         labels=declared.labels | seen.labels,
         owner=declared.owner or seen.owner,
@@ -577,8 +580,8 @@ def _merge_facts(first: TopicFacts, second: TopicFacts) -> TopicFacts:
     if NO_FACTS in (first, second):
         return second if first == NO_FACTS else first
     names = TopicFacts.__dataclass_fields__
-    return TopicFacts(**{name: _first((getattr(first, name), getattr(second, name))) for name in names})
+    return TopicFacts(**{name: _first_value((getattr(first, name), getattr(second, name))) for name in names})
 
 
-def _first(values: Iterable[T | None]) -> T | None:
+def _first_value(values: Iterable[T | None]) -> T | None:
     return next((value for value in values if value is not None), None)

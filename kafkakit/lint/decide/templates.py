@@ -120,21 +120,21 @@ def alternatives(text: str, *, is_yaml: bool = False) -> tuple[str, ...]:
     if not any(mark in text for mark in _MARKS):
         return (text,)
     if is_yaml:
-        text = _UNQUOTED.sub(_worded, text)
+        text = _UNQUOTED.sub(_write_word, text)
     lines, numbers = _lines(text)
     if not any(line.is_statement for line in lines):
         return (text,)
     most = min(max(numbers.values(), default=1), MOST_ALTERNATIVES)
-    return tuple(_chosen(text, lines, numbers, choice) for choice in range(most))
+    return tuple(_choose_text(text, lines, numbers, choice) for choice in range(most))
 
 
-def _worded(found: "re.Match[str]") -> str:
+def _write_word(found: "re.Match[str]") -> str:
     before = found[2] or ""
     word = "__" + _NO_WORD.sub("_", found[3][2:-2]).upper() + "__"
     return found[1] + before + word + found.group()[len(found[1]) + len(before) + len(found[3]) :]
 
 
-def _chosen(text: str, lines: Sequence[_Line], numbers: dict[int, int], choice: int) -> str:
+def _choose_text(text: str, lines: Sequence[_Line], numbers: dict[int, int], choice: int) -> str:
     kept = []
     for line in lines:
         whole = text[line.start : line.end]

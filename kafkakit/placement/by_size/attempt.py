@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from kafkakit.placement.by_size.local_steps import repair, repair_leaders, save, settle, without_leader
 from kafkakit.placement.by_size.lp_relaxation import (
-    Bound,
     CountedFlow,
     DemandGroups,
-    Window,
+    LoadBound,
+    LoadWindow,
     demand_groups_of,
     fixed_window,
     relax_counts,
@@ -31,9 +31,9 @@ from kafkakit.placement.by_size.slots import (
     Receivers,
     SearchState,
     SlotTable,
-    around,
     choose,
     counts_of,
+    entries_near,
     positions,
 )
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 def construct(
     table: SlotTable,
     demand: DemandGroups,
-    window: Window,
+    window: LoadWindow,
     few: FewMoves | None = None,
     *,
     most_tests: int = MOST_TESTS,
@@ -57,12 +57,12 @@ def construct(
     if few is not None:
         fill(state, few.slots, Quotas(table, few.demand, few.bound))
         return state
-    leaving = _leaving(table, demand, window)
+    leaving = _choose_leaving(table, demand, window)
     fill(state, leaving, Quotas(table, demand, window.bound))
     return state
 
 
-def _leaving(table: SlotTable, demand: DemandGroups, window: Window) -> list[int]:
+def _choose_leaving(table: SlotTable, demand: DemandGroups, window: LoadWindow) -> list[int]:
     """The slots that leave each giver, chosen to match what the LP relaxation takes from it."""
     import numpy as np
 
@@ -121,11 +121,11 @@ def repair_racks(pools: Pools, at: Ints) -> int:
     for part in sorted(broken, key=lambda p: (int(table.size[p]), p)):
         if left <= 0:
             break
-        left -= _repaired(pools, receivers, int(table.first[part]), int(table.first[part + 1]))
+        left -= _repair_racks(pools, receivers, int(table.first[part]), int(table.first[part + 1]))
     return max(0, left)
 
 
-def _repaired(pools: Pools, receivers: Receivers, first: int, last: int) -> bool:
+def _repair_racks(pools: Pools, receivers: Receivers, first: int, last: int) -> bool:
     """Move later replicas out of repeated racks until the set obeys the rule."""
     state, table = pools.state, pools.state.table
     for slot in range(first, last):
@@ -154,7 +154,7 @@ class Attempt:
     cost: int
     moves: int
     outside: int
-    window: Window
+    window: LoadWindow
     proven: bool = False
     fewest: bool = False
     rule_kept: bool = True
@@ -170,7 +170,7 @@ class Attempt:
 def attempt(
     table: SlotTable,
     demand: DemandGroups,
-    window: Window,
+    window: LoadWindow,
     few: FewMoves | None = None,
     *,
     most_tests: int = MOST_TESTS,
@@ -201,7 +201,7 @@ _NEAR_ENOUGH = 400  # the part of what the relaxation takes by which a plan may 
 
 
 def _with_counts(
-    table: SlotTable, demand: DemandGroups, window: Window, counts: CountLimits, most_tests: int
+    table: SlotTable, demand: DemandGroups, window: LoadWindow, counts: CountLimits, most_tests: int
 ) -> Attempt:
     """The best of few plans after the relaxation over loads and counts, and the first that is near enough to it.
 
@@ -232,7 +232,7 @@ def _with_counts(
             state.floor, state.ceiling = window.floor.tolist(), window.ceiling.tolist()
         else:
             continue
-        found = _counted(state, window, counts)
+        found = _repair_all(state, window, counts)
         tested += found.tests
         best = found if best is None else min(best, found, key=_distance)
         if best.succeeded and (best.cost - flow.value) * _NEAR_ENOUGH <= flow.value:
@@ -241,7 +241,7 @@ def _with_counts(
         inner = fixed_window(table, demand, window.floor + slack, window.ceiling - slack)
         given = max(1, min(most_tests, most - tested))
         state = construct(table, demand, inner if inner.possible else window, most_tests=given)
-        found = _counted(state, window, counts)
+        found = _repair_all(state, window, counts)
         tested += found.tests
         best = found if best is None else min(best, found, key=_distance)
     return replace(best, tests=tested)
@@ -251,7 +251,7 @@ def _distance(found: Attempt) -> tuple[bool, int, int]:
     return not found.rule_kept, found.outside, found.cost
 
 
-def _counted(state: SearchState, window: Window, counts: CountLimits) -> Attempt:
+def _repair_all(state: SearchState, window: LoadWindow, counts: CountLimits) -> Attempt:
     """Repair loads, then counts, then leaders."""
     pools = Pools(state)
     repair(pools)
@@ -265,7 +265,7 @@ def _counted(state: SearchState, window: Window, counts: CountLimits) -> Attempt
 
 
 def construct_counted(
-    table: SlotTable, flow: CountedFlow, window: Window, counts: CountLimits, leaving: Ints, *, most_tests: int
+    table: SlotTable, flow: CountedFlow, window: LoadWindow, counts: CountLimits, leaving: Ints, *, most_tests: int
 ) -> SearchState:
     """A first plan: of each broker as many slots and as much load leave as the relaxation takes, and go where it says.
 
@@ -381,14 +381,14 @@ def _leaving_counted(table: SlotTable, flow: CountedFlow, *, exchanges: bool) ->
         smallest = np.nonzero(~taken)[0][::-1]
         taken[smallest[: max(0, count)]] = True
         load = float((parts * flow.size).sum()) - float(sizes[mine[taken]].sum())
-        chosen += mine[_exchanged(sizes[mine], taken, load) if exchanges else taken].tolist()
+        chosen += mine[_exchange_items(sizes[mine], taken, load) if exchanges else taken].tolist()
     return np.array(sorted(chosen), dtype=np.int64)
 
 
 _EXCHANGES = 4
 
 
-def _exchanged(sizes: Ints, taken: Bools, lacking: float) -> Bools:
+def _exchange_items(sizes: Ints, taken: Bools, lacking: float) -> Bools:
     """The choice with a few items exchanged for others, each time those two that bring the sum closest to what lacks.
 
     No two bring it above that. `sizes` fall.
@@ -411,7 +411,7 @@ def _exchanged(sizes: Ints, taken: Bools, lacking: float) -> Bools:
     return taken
 
 
-def attempt_of(state: SearchState, window: Window) -> Attempt:
+def attempt_of(state: SearchState, window: LoadWindow) -> Attempt:
     """A snapshot of the search state."""
     table, at = state.table, positions(state)
     _straighten(state, at)
@@ -428,7 +428,7 @@ def _straighten(state: SearchState, at: Ints) -> None:
                 at[slot], at[other] = at[other], at[slot]
 
 
-def no_moves(table: SlotTable, window: Window) -> Attempt:
+def no_moves(table: SlotTable, window: LoadWindow) -> Attempt:
     """The attempt that moves nothing."""
     state = SearchState(table, window.floor.tolist(), window.ceiling.tolist())
     kept = table.most_broken is None or len(broken_parts(table, table.home)) <= table.most_broken
@@ -446,7 +446,7 @@ class Quotas:
     over to racks where the group has no replicas.
     """
 
-    def __init__(self, table: SlotTable, demand: DemandGroups, bound: Bound) -> None:
+    def __init__(self, table: SlotTable, demand: DemandGroups, bound: LoadBound) -> None:
         self._group: Ints = demand.group_of
         self._part, self._home, self._rack = table.part, table.home, table.pool
         self._arriving: dict[int, dict[int, int]] = {}
@@ -455,7 +455,7 @@ class Quotas:
         if demand.racks_bind:
             self._read(demand, bound)
 
-    def _read(self, demand: DemandGroups, bound: Bound) -> None:
+    def _read(self, demand: DemandGroups, bound: LoadBound) -> None:
         racks = demand.rack
         cells = zip(demand.room_group.tolist(), demand.room_rack.tolist(), bound.arriving.tolist(), strict=True)
         for group, rack, load in cells:
@@ -511,7 +511,7 @@ _OFFERS = 12  # large slots of one broker that are looked at
 _LOOKS = 400  # slots of one broker that may be refused in a row before it counts as immovable
 
 
-class _Fewest(Receivers):
+class _FewestReceivers(Receivers):
     """Receivers by rack, those with the fewest slots first."""
 
     def __init__(self, state: SearchState, counts: list[int]) -> None:
@@ -530,16 +530,16 @@ def even_counts(pools: Pools, limits: CountLimits) -> int:
     """
     state = pools.state
     counts = counts_of(state.table, positions(state))
-    receivers = _Fewest(state, counts)
+    receivers = _FewestReceivers(state, counts)
     for broker in sorted(range(len(counts)), key=lambda b: (limits.ceiling[b] - counts[b], b)):
-        _spread(pools, limits, counts, receivers, broker)
+        _spread_small(pools, limits, counts, receivers, broker)
         for _ in range(_TRADES):
             if counts[broker] <= limits.ceiling[broker]:
                 break
             is_traded = _trade_away(pools, limits, counts, broker)
             if not is_traded and not _take_load(pools, limits, counts, receivers, broker):
                 break
-            _spread(pools, limits, counts, receivers, broker)
+            _spread_small(pools, limits, counts, receivers, broker)
     for broker in sorted(range(len(counts)), key=lambda b: (counts[b] - limits.floor[b], b)):
         _gather(pools, limits, counts, broker)
         for _ in range(_TRADES):
@@ -549,18 +549,18 @@ def even_counts(pools: Pools, limits: CountLimits) -> int:
     return limits.outside(counts)
 
 
-def _spread(
+def _spread_small(
     pools: Pools,
     limits: CountLimits,
     counts: list[int],
-    receivers: _Fewest,
+    receivers: _FewestReceivers,
     broker: int,
     entries: Sequence[Entry] | None = None,
 ) -> None:
     """Send small slots of a broker with too many, or these `entries`, to those with the fewest."""
     state = pools.state
     refused = 0
-    for size, slot in _lightest(pools, broker) if entries is None else entries:
+    for size, slot in _lightest_entries(pools, broker) if entries is None else entries:
         if counts[broker] <= limits.ceiling[broker] or refused > _LOOKS:
             break
         dest = receivers.emptiest(slot, ()) if state.can_give(broker, size) else None
@@ -584,7 +584,7 @@ def _trade_away(pools: Pools, limits: CountLimits, counts: list[int], broker: in
     )
 
 
-def _take_load(pools: Pools, limits: CountLimits, counts: list[int], receivers: _Fewest, broker: int) -> bool:
+def _take_load(pools: Pools, limits: CountLimits, counts: list[int], receivers: _FewestReceivers, broker: int) -> bool:
     """A broker with too many slots gets a large one of a broker that can spare it, so that it may give small ones."""
     state, small = pools.state, pools.unmoved_slots(broker)[: counts[broker] - limits.ceiling[broker] + 1]
     wanted, least = sum(size for size, _ in small), sum(size for size, _ in small[:_SOME])
@@ -592,11 +592,11 @@ def _take_load(pools: Pools, limits: CountLimits, counts: list[int], receivers: 
     for other in others[: NEAR * 2]:
         if other == broker or counts[other] <= limits.floor[other]:
             continue
-        for size, slot in around(pools.unmoved_slots(other), wanted, _OFFERS):
+        for size, slot in entries_near(pools.unmoved_slots(other), wanted, _OFFERS):
             is_worth_it = size >= least and state.can_give(other, size) and state.can_take(broker, size)
             if is_worth_it and state.fits(slot, broker):
                 _take(pools, counts, slot, other, broker)
-                _spread(pools, limits, counts, receivers, broker, small)
+                _spread_small(pools, limits, counts, receivers, broker, small)
                 return True
     return False
 
@@ -619,10 +619,10 @@ def _trade(pools: Pools, counts: list[int], heavy: int, light: int, most: int) -
         return False
     batch = sum(size for size, _ in pools.unmoved_slots(heavy)[:most])
     wanted = min(batch, state.ceiling[heavy] - state.load[heavy])
-    for size, slot in around(pools.unmoved_slots(light), wanted, _OFFERS):
+    for size, slot in entries_near(pools.unmoved_slots(light), wanted, _OFFERS):
         if not state.can_give(light, size) or not state.can_take(heavy, size) or not state.fits(slot, heavy):
             continue
-        small = _fitting(pools, heavy, light, size, most)
+        small = _fitting_slots(pools, heavy, light, size, most)
         if len(small) >= _SOME:
             _take(pools, counts, slot, light, heavy)
             for other in small:
@@ -631,7 +631,7 @@ def _trade(pools: Pools, counts: list[int], heavy: int, light: int, most: int) -
     return False
 
 
-def _fitting(pools: Pools, broker: int, dest: int, load: int, most: int) -> list[int]:
+def _fitting_slots(pools: Pools, broker: int, dest: int, load: int, most: int) -> list[int]:
     """The smallest slots at home on a broker that may go to `dest`, up to so much load and so many."""
     found: list[int] = []
     for size, slot in pools.unmoved_slots(broker)[:_LOOKS]:
@@ -643,7 +643,7 @@ def _fitting(pools: Pools, broker: int, dest: int, load: int, most: int) -> list
     return found
 
 
-def _lightest(pools: Pools, broker: int) -> Iterator[Entry]:
+def _lightest_entries(pools: Pools, broker: int) -> Iterator[Entry]:
     """Arrivals first, since they move anyway, then slots at home; smallest first."""
     yield from list(pools.arrived(broker))
     yield from list(pools.unmoved_slots(broker))
@@ -662,7 +662,7 @@ def _gather(pools: Pools, limits: CountLimits, counts: list[int], broker: int) -
         return
     for source in sorted(range(len(counts)), key=lambda b: (limits.floor[b] - counts[b], b)):
         refused = 0
-        for size, slot in _lightest(pools, source):
+        for size, slot in _lightest_entries(pools, source):
             enough = counts[broker] >= limits.floor[broker] or counts[source] <= limits.floor[source]
             if source == broker or enough or refused > _LOOKS:
                 break

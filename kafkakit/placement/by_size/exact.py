@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kafkakit.placement.by_size.lp_relaxation import Limits
+from kafkakit.placement.by_size.lp_relaxation import LoadLimits
 from kafkakit.placement.by_size.slots import SlotTable
 from kafkakit.placement.group_numbers import add_group_rule
-from kafkakit.placement.watch import Watch
+from kafkakit.placement.watch import SearchWatch
 
 if TYPE_CHECKING:
     from kafkakit.core.columns import Ints
@@ -54,7 +54,7 @@ def choices(table: SlotTable) -> int:
 
 def cheapest(
     table: SlotTable,
-    limits: Limits,
+    limits: LoadLimits,
     width: int | None,
     *,
     by_moves: bool = False,
@@ -64,7 +64,7 @@ def cheapest(
     start: "Ints | None" = None,
     least: int = 0,
     any_will_do: bool = False,
-    watch: Watch,
+    watch: SearchWatch,
 ) -> SmallAnswer:
     """The fewest load (or copies) to copy so that loads keep the limits and, with a width, lie in one window.
 
@@ -91,7 +91,7 @@ def _limit_spending(model: "ExactModel", load: int | None, moves: int | None) ->
 
 
 def tightest(
-    table: SlotTable, limits: Limits, load: int | None, moves: int | None, least: int, watch: Watch
+    table: SlotTable, limits: LoadLimits, load: int | None, moves: int | None, least: int, watch: SearchWatch
 ) -> SmallAnswer:
     """The narrowest window that loads can reach with at most so much load and so many copies (None: any amount).
 
@@ -116,14 +116,14 @@ class ExactModel:
     def __init__(
         self,
         table: SlotTable,
-        limits: Limits,
+        limits: LoadLimits,
         *,
         size: Sequence[int] | None = None,
         reserve: Sequence[int] | None = None,
         width: int | None = None,
         slides: bool = False,
         has_openings: bool = False,
-        watch: Watch,
+        watch: SearchWatch,
     ) -> None:
         from ortools.sat.python import cp_model
 

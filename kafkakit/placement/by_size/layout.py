@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.placement_statistics import BrokerStorage
 from kafkakit.placement.broker_disks import DirStorage, takes_copies
-from kafkakit.placement.by_size.lp_relaxation import BandGoal, Limits, shares, shares_within
+from kafkakit.placement.by_size.lp_relaxation import BandGoal, LoadLimits, shares, shares_within
 from kafkakit.placement.by_size.slots import SlotTable, make_table
-from kafkakit.placement.group_rule import GroupRule
+from kafkakit.placement.group_rule import SpreadRule
 from kafkakit.placement.problem import PlannedPartition
 
 if TYPE_CHECKING:
@@ -64,21 +64,21 @@ class LoadsNow:
     capacity: Mapping[int, int]
     free: Mapping[int, int]
 
-    def limits(self, table: SlotTable, even: Collection[int], caps: Mapping[int, int]) -> Limits:
+    def limits(self, table: SlotTable, even: Collection[int], caps: Mapping[int, int]) -> LoadLimits:
         """No broker ends above today's load plus room, nor above its entry in `caps`; `even` are to be balanced."""
         import numpy as np
 
         ceiling = [self.load[b] + self.room[b] for b in table.brokers]
         lowered = [min(high, caps.get(b, high)) for b, high in zip(table.brokers, ceiling, strict=True)]
         count = len(table.brokers)
-        return Limits(
+        return LoadLimits(
             floor=np.zeros(count, dtype=np.int64),
             ceiling=np.array(lowered, dtype=np.int64),
             even=np.array([b in even for b in table.brokers], dtype=bool),
             offset=np.zeros(count, dtype=np.int64),
         )
 
-    def band(self, table: SlotTable, limits: Limits, total: int, *, within_racks: bool = False) -> BandGoal:
+    def band(self, table: SlotTable, limits: LoadLimits, total: int, *, within_racks: bool = False) -> BandGoal:
         """A band around shares of the total, by capacity where that of every even broker is known.
 
         `within_racks` the shares are of what the even brokers of the rack hold now.
@@ -138,11 +138,11 @@ def counts_now(held: Mapping[int, int], brokers: Collection[int], most: int) -> 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class SlotLayout:
     """The arrays, and what brokers carry besides; `rule` is the rack rule by names."""
 
     table: SlotTable
-    rule: GroupRule
+    rule: SpreadRule
     now: LoadsNow
 
 
@@ -150,7 +150,7 @@ def lay_out(
     partitions: Sequence[PlannedPartition],
     sizes: Mapping[TopicPartition, int],
     racks: Mapping[int, str | None],
-    rule: GroupRule,
+    rule: SpreadRule,
     disks: Disks,
     *,
     by_free: bool,
@@ -161,7 +161,7 @@ def lay_out(
     smallest: int = 0,
     locality_scoped: bool = False,
     most_broken: int | None = None,
-) -> Layout:
+) -> SlotLayout:
     """Make the arrays, with loads as of `bytes_now`; `targets` take part even if they neither hold nor receive.
 
     A partition without a known size must be pinned, and weighs nothing. O(replicas).
@@ -185,7 +185,7 @@ def lay_out(
         topics=[p.key.topic for p in partitions],
         keys=[p.key for p in partitions],
     )
-    return Layout(table=table, rule=rule, now=now)
+    return SlotLayout(table=table, rule=rule, now=now)
 
 
 def lists_of(table: SlotTable, at: Ints) -> list[tuple[int, ...]]:

@@ -23,10 +23,10 @@ from kafkakit.placement.by_size.slots import (
     Pools,
     SearchState,
     SlotTable,
-    around,
     counts_of,
+    entries_near,
     positions,
-    spread,
+    sample_evenly,
 )
 from kafkakit.placement.leaders import NO_LEADER, LeaderLimits, leaders_within
 
@@ -44,7 +44,7 @@ def free_sheds(pools: Pools, broker: int, excess: int) -> Iterator[Priced]:
     """Steps without cost: an arrival goes elsewhere, or changes places with a smaller one."""
     state = pools.state
     yield from _sent_away(pools, broker, pools.arrived(broker), excess, is_free=True)
-    for dest in [b for b in _roomy(pools, broker, 1) if state.arrived[b]]:
+    for dest in [b for b in _roomy_receivers(pools, broker, 1) if state.arrived[b]]:
         room = state.ceiling[dest] - state.load[dest]
         yield from _exchanges(pools, broker, dest, excess, room, sign=-1)
 
@@ -61,21 +61,21 @@ def priced_sheds(pools: Pools, broker: int, excess: int) -> Iterator[Priced]:
 def free_fills(pools: Pools, broker: int, lack: int) -> Iterator[Priced]:
     """Steps without cost: a slot that moves anyway comes here, or changes places with one that came."""
     state = pools.state
-    for size, slot in around(pools.moved, lack):
+    for size, slot in entries_near(pools.moved, lack):
         source = state.moved[slot]
         if source == broker or not state.can_take(broker, size) or not state.can_give(source, size):
             continue
         if state.fits(slot, broker):
             yield (max(0, lack - size), 0, ((slot, broker),))
     room = state.ceiling[broker] - state.load[broker]
-    for source in _sparing(pools, broker):
+    for source in _sparing_brokers(pools, broker):
         spare = min(state.load[source] - state.floor[source], room)
         yield from _exchanges(pools, broker, source, lack, spare, sign=1)
 
 
 def priced_fills(pools: Pools, broker: int, lack: int) -> Iterator[Priced]:
     """Steps that cost: a larger slot in place of an arrival, another slot of a giver, one more slot, a swap."""
-    yield from _compensated(pools, broker, lack)
+    yield from _compensated_exchanges(pools, broker, lack)
     yield from _replacements(pools, pools.arrived(broker), lack, None)
     yield from _redirections(pools, broker, lack)
     yield from _additions(pools, broker, lack)
@@ -83,8 +83,8 @@ def priced_fills(pools: Pools, broker: int, lack: int) -> Iterator[Priced]:
 
 def _sent_away(pools: Pools, broker: int, entries: Sequence[Entry], excess: int, *, is_free: bool) -> Iterator[Priced]:
     """One of the entries goes to the roomiest broker that may take it."""
-    for size, slot in around(entries, excess):
-        for dest in _roomy(pools, broker, size):
+    for size, slot in entries_near(entries, excess):
+        for dest in _roomy_receivers(pools, broker, size):
             if pools.state.fits(slot, dest):
                 yield (max(0, excess - size), 0 if is_free else size, ((slot, dest),))
                 break
@@ -96,11 +96,11 @@ def _exchanges(pools: Pools, broker: int, other: int, missing: int, limit: int, 
     The smallest gain that is enough, else the largest below the limit.
     """
     theirs = pools.arrived(other)
-    for size, slot in spread(pools.arrived(broker)):
+    for size, slot in sample_evenly(pools.arrived(broker)):
         at = bisect_left(theirs, (size + sign * min(missing, limit), -1))
         for partner, back in theirs[at : at + 1] + theirs[max(0, at - 1) : at]:
             gain = sign * (partner - size)
-            if 0 < gain <= limit and _swappable(pools, slot, back, broker, other):
+            if 0 < gain <= limit and _can_swap(pools, slot, back, broker, other):
                 yield (max(0, missing - gain), 0, ((slot, other), (back, broker)))
 
 
@@ -110,9 +110,9 @@ def _replacements(pools: Pools, moved: Sequence[Entry], missing: int, shedding: 
     Only a shedding home may end below its floor: filling comes after, and plans come out closer than without.
     """
     state = pools.state
-    for small, back in spread(moved):
+    for small, back in sample_evenly(moved):
         home, dest = state.home(back), state.broker(back)
-        for size, slot in around(pools.unmoved_slots(home), small + missing, 8):
+        for size, slot in entries_near(pools.unmoved_slots(home), small + missing, 8):
             gain = size - small
             if gain <= 0 or not state.can_take(dest, gain) or not (home == shedding or state.can_give(home, gain)):
                 continue
@@ -135,24 +135,24 @@ def _swaps(pools: Pools, broker: int, excess: int) -> Iterator[Priced]:
             at = bisect_left(theirs, (size - min(excess, room), -1))
             for small, other in theirs[at : at + 2]:
                 gain = size - small
-                if 0 < gain <= room and _swappable(pools, slot, other, broker, dest):
+                if 0 < gain <= room and _can_swap(pools, slot, other, broker, dest):
                     yield (max(0, excess - gain), size + small, ((slot, dest), (other, broker)))
                     break
 
 
-def _swappable(pools: Pools, slot: int, other: int, broker: int, dest: int) -> bool:
+def _can_swap(pools: Pools, slot: int, other: int, broker: int, dest: int) -> bool:
     state = pools.state
     return state.fits(slot, dest) and state.fits(other, broker)
 
 
-def _roomy(pools: Pools, broker: int, size: int) -> list[int]:
+def _roomy_receivers(pools: Pools, broker: int, size: int) -> list[int]:
     """Receivers that can take so much, the roomiest first."""
     state = pools.state
     found = [b for b in pools.receivers if b != broker and state.can_take(b, size)]
     return sorted(found, key=lambda b: (state.load[b] - state.ceiling[b], b))[:NEAR]
 
 
-def _sparing(pools: Pools, broker: int) -> list[int]:
+def _sparing_brokers(pools: Pools, broker: int) -> list[int]:
     """Other brokers with arrivals and load above their floors, those that can spare most first."""
     return _above_floor(pools, broker, (b for b, slots in enumerate(pools.state.arrived) if slots))
 
@@ -163,15 +163,15 @@ def _above_floor(pools: Pools, broker: int, among: Iterable[int]) -> list[int]:
     return [b for _, b in sorted(found)[:NEAR]]
 
 
-def _compensated(pools: Pools, broker: int, lack: int) -> Iterator[Priced]:
+def _compensated_exchanges(pools: Pools, broker: int, lack: int) -> Iterator[Priced]:
     """Two exchanges at one home: a broker with slack gets a smaller slot of it, this one as much larger a slot."""
     state = pools.state
     slack: dict[int, list[int]] = {}
-    for dest in _sparing(pools, broker):
-        for _, slot in spread(pools.arrived(dest)):
+    for dest in _sparing_brokers(pools, broker):
+        for _, slot in sample_evenly(pools.arrived(dest)):
             slack.setdefault(state.home(slot), []).append(slot)
     found = 0
-    for own, mine in spread(pools.arrived(broker)):
+    for own, mine in sample_evenly(pools.arrived(broker)):
         home = state.home(mine)
         entries = pools.unmoved_slots(home)
         for theirs in slack.get(home, ())[:_PAIRS]:
@@ -210,7 +210,7 @@ def _first_legal(pools: Pools, entries: Sequence[Entry], size: int, dest: int) -
 def _redirections(pools: Pools, broker: int, lack: int) -> Iterator[Priced]:
     """A slot that went elsewhere goes home, and another of that home, about as large, comes here instead."""
     state = pools.state
-    sparing = [(state.load[b] - state.floor[b], pools.arrived_from(b)) for b in _sparing(pools, broker)]
+    sparing = [(state.load[b] - state.floor[b], pools.arrived_from(b)) for b in _sparing_brokers(pools, broker)]
     found = 0
     for home in sorted({home for _, entries in sparing for home in entries}):
         if found >= _ENOUGH:
@@ -218,7 +218,7 @@ def _redirections(pools: Pools, broker: int, lack: int) -> Iterator[Priced]:
         going = sorted(e for spare, entries in sparing for e in entries.get(home, ()) if e[0] <= spare)
         if not going:
             continue
-        for size, slot in around(pools.unmoved_slots(home), lack):
+        for size, slot in entries_near(pools.unmoved_slots(home), lack):
             if not state.can_take(broker, size) or not state.fits(slot, broker):
                 continue
             room = state.ceiling[home] - state.load[home]
@@ -235,7 +235,7 @@ def _additions(pools: Pools, broker: int, lack: int) -> Iterator[Priced]:
     """One more slot of a giver comes here."""
     state = pools.state
     for home in _above_floor(pools, broker, pools.givers):
-        for size, slot in around(pools.unmoved_slots(home), lack, 16):
+        for size, slot in entries_near(pools.unmoved_slots(home), lack, 16):
             if state.can_take(broker, size) and state.can_give(home, size) and state.fits(slot, broker):
                 yield (max(0, lack - size), size, ((slot, broker),))
                 break
@@ -293,13 +293,15 @@ def settle(pools: Pools) -> None:
 def _repeat(pools: Pools, broker: int, missing: Callable[[int], int], kinds: tuple[Options, Options]) -> None:
     for _ in range(_STEPS):
         lack = missing(broker)
-        step = _best(pools, broker, lack, kinds) if lack > 0 and pools.state.tested < pools.state.most_tests else None
+        step = (
+            _best_step(pools, broker, lack, kinds) if lack > 0 and pools.state.tested < pools.state.most_tests else None
+        )
         if step is None:
             return
         pools.take(step)
 
 
-def _best(pools: Pools, broker: int, lack: int, kinds: tuple[Options, Options]) -> Step | None:
+def _best_step(pools: Pools, broker: int, lack: int, kinds: tuple[Options, Options]) -> Step | None:
     """A step that helps, free ones first; what it leaves missing is counted as load that must be copied later."""
     for options in kinds:
         best: tuple[int, Priced] | None = None
@@ -435,7 +437,7 @@ def _two_for_one(free: FreeMoves, source: int, dest: int, least: int, most: int)
         for large, back in list(free.arrived[dest][-_SLOTS:]):
             free.looks -= 1
             wanted = large - small
-            for _, other in _between(mine, wanted + least, wanted + most, wanted):
+            for _, other in _entries_between(mine, wanted + least, wanted + most, wanted):
                 if free.state.part(other) in (free.state.part(slot), free.state.part(back)) or other == slot:
                     continue
                 if free.state.part(slot) == free.state.part(back):
@@ -447,7 +449,7 @@ def _two_for_one(free: FreeMoves, source: int, dest: int, least: int, most: int)
     return False
 
 
-def _between(entries: Sequence[Entry], least: int, most: int, wanted: int) -> Iterator[Entry]:
+def _entries_between(entries: Sequence[Entry], least: int, most: int, wanted: int) -> Iterator[Entry]:
     """A few entries of sizes between two, nearest the wanted one."""
     low, high = bisect_left(entries, (least, -1)), bisect_right(entries, (most + 1, -1))
     at = min(max(low, bisect_left(entries, (wanted, -1)) - _SLOTS // 2), max(low, high - _SLOTS))
@@ -562,7 +564,7 @@ def _exchange(free: FreeMoves, topics: Topics, leaders: Leaders, slot: int, dest
         if allowed:
             return ((slot, dest),)
     gain = mine[source] - mine[dest] - 1
-    for _, other in _between(free.arrived[dest], size - most, size - least, size):
+    for _, other in _entries_between(free.arrived[dest], size - most, size - least, size):
         free.looks -= 1
         theirs = topics.row(topics.topic(other))
         better = theirs is not mine and gain + theirs[dest] - theirs[source] - 1 > 0
@@ -606,11 +608,11 @@ def repair_leaders(pools: Pools) -> int:
         if not lacking or len(lacking) >= left:
             return len(lacking)
         left = len(lacking)
-        _bring(pools, table.leaders, found, lacking)
+        _bring_leaders(pools, table.leaders, found, lacking)
     return without_leader(table, positions(pools.state))
 
 
-def _bring(pools: Pools, limits: LeaderLimits, found: list[int], lacking: list[int]) -> None:
+def _bring_leaders(pools: Pools, limits: LeaderLimits, found: list[int], lacking: list[int]) -> None:
     state, table = pools.state, pools.state.table
     topic: list[int] = limits.topic.tolist()
     spare: list[int] = limits.most.tolist()

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kafkakit.placement.by_size.slots import CountLimits, SlotTable, summed
+from kafkakit.placement.by_size.slots import CountLimits, SlotTable, sum_by_index
 from kafkakit.placement.network import FlowNetwork
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class DemandGroups:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
+class LoadBound:
     """The least load that has to be copied, and the broker prices that prove it.
 
     `outside` is load that the LP relaxation cannot bring inside the limits. Of one cheapest relaxed plan: `ends` are
@@ -85,7 +85,7 @@ def demand_groups_of(table: SlotTable, *, apart: bool = False) -> DemandGroups:
     # Rackless brokers are places of their own, except where copies stay in their rack: there they are one.
     rack = table.pool if table.locality_scoped else table.rack
     size = table.slot_size
-    loose = table.fixed + summed(table.home[~table.movable], size[~table.movable], len(table.brokers))
+    loose = table.fixed + sum_by_index(table.home[~table.movable], size[~table.movable], len(table.brokers))
     kinds, open_to = _kinds(table)
     group_of = _group_numbers(table, kinds)
     racks_bind = group_of is not None
@@ -101,15 +101,15 @@ def demand_groups_of(table: SlotTable, *, apart: bool = False) -> DemandGroups:
     group = group_of[table.part[slots]]
     brokers = len(table.brokers)
     cells, row = np.unique(group * brokers + table.home[slots], return_inverse=True)
-    held = summed(row.ravel(), size[slots], len(cells))
+    held = sum_by_index(row.ravel(), size[slots], len(cells))
     cells, held = cells[held > 0], held[held > 0]
     racks = int(rack.max(initial=-1)) + 1
-    room = _rooms(table, group_of, groups, rack, racks)
+    room = _room_by_rack(table, group_of, groups, rack, racks)
     places = np.nonzero(room)[0]
     return DemandGroups(
         groups=groups,
         group_of=group_of,
-        copies=summed(group, size[slots], groups),
+        copies=sum_by_index(group, size[slots], groups),
         held_cell=np.searchsorted(places, cells // brokers * racks + rack[cells % brokers]),
         held_broker=cells % brokers,
         held_load=held,
@@ -141,7 +141,7 @@ def _group_numbers(table: SlotTable, kinds: Ints) -> Ints | None:
     """
     import numpy as np
 
-    free = _unbound(table)
+    free = _unbound_partitions(table)
     if free.all() and not table.locality_scoped:
         return None
     racks = int(table.rack.max(initial=-1)) + 1
@@ -154,14 +154,14 @@ def _group_numbers(table: SlotTable, kinds: Ints) -> Ints | None:
     return numbers if int(numbers.max(initial=-1)) < MAX_GROUPS else None
 
 
-def _unbound(table: SlotTable) -> Bools:
+def _unbound_partitions(table: SlotTable) -> Bools:
     """The partitions whose copies may share racks: even spread of more copies than racks is not looked at here."""
     import numpy as np
 
     return table.groups.may_share(np.diff(table.first))
 
 
-def _rooms(table: SlotTable, group_of: Ints, groups: int, rack: Ints, racks: int) -> Ints:
+def _room_by_rack(table: SlotTable, group_of: Ints, groups: int, rack: Ints, racks: int) -> Ints:
     """How much of each group each rack may hold, as a flat (group x rack) array."""
     import numpy as np
 
@@ -170,7 +170,7 @@ def _rooms(table: SlotTable, group_of: Ints, groups: int, rack: Ints, racks: int
     np.add.at(there, group_of[table.part] * racks + rack[table.home], np.where(table.movable, size, 0))
     if table.locality_scoped:
         return there
-    whole = np.repeat(summed(group_of, table.size, groups), racks)
+    whole = np.repeat(sum_by_index(group_of, table.size, groups), racks)
     pinned = np.zeros(groups * racks, dtype=bool)
     still = ~table.movable
     pinned[group_of[table.part[still]] * racks + rack[table.home[still]]] = True
@@ -179,15 +179,15 @@ def _rooms(table: SlotTable, group_of: Ints, groups: int, rack: Ints, racks: int
     # What stands there already may stay, even where it breaks the rule; nothing may come on top.
     rooms = np.where(pinned, there, np.maximum(whole, there))
     loose = np.zeros(groups, dtype=bool)
-    loose[group_of[_unbound(table)]] = True
-    return np.where(np.repeat(loose, racks), np.repeat(summed(group_of[table.part], size, groups), racks), rooms)
+    loose[group_of[_unbound_partitions(table)]] = True
+    return np.where(np.repeat(loose, racks), np.repeat(sum_by_index(group_of[table.part], size, groups), racks), rooms)
 
 
 PENALTY = 1 << 20
 """The price of load outside a limit: above any real price, which cannot exceed the network's count of nodes."""
 
 
-def least_cost(table: SlotTable, demand: DemandGroups, floor: Ints, ceiling: Ints) -> Bound:
+def least_cost(table: SlotTable, demand: DemandGroups, floor: Ints, ceiling: Ints) -> LoadBound:
     """The least load to copy so that every broker ends within [floor, ceiling], with load outside at a penalty.
 
     `outside` of the answer is the least load that must stay outside the limits; the limits can be kept by split
@@ -225,7 +225,7 @@ def least_cost(table: SlotTable, demand: DemandGroups, floor: Ints, ceiling: Int
     network.solve()
     outside = int(network.flow(over).sum() + network.flow(lent).sum())
     potentials = network.potentials()
-    return Bound(
+    return LoadBound(
         value=int(network.flow(enter).sum()),
         outside=outside + int(np.maximum(clash, 0).sum()),
         prices=potentials[sink] - potentials[broker : broker + count],
@@ -247,7 +247,7 @@ def _widths(demand: DemandGroups, high: Ints, total: int, *, brokers: int) -> tu
     loose = demand.loose
     if (total + int(np.abs(loose).max(initial=0))) * (brokers + 1) < _FITS:
         return np.full(brokers, total), total + np.maximum(loose, 0)
-    at_rest = loose + summed(demand.held_broker, demand.held_load, brokers)
+    at_rest = loose + sum_by_index(demand.held_broker, demand.held_load, brokers)
     return np.clip(high - loose, 0, total) + 1, np.maximum(at_rest - high, 0) + 1
 
 
@@ -255,7 +255,7 @@ _HALVING = 8  # every so many looks the middle is tried instead of the crossing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class LoadLimits:
     """What loads must respect whatever the goal: `floor` and `ceiling` per broker.
 
     Brokers in `even` belong to the goal: their loads less `offset` are to lie close together (offset makes unlike
@@ -277,15 +277,15 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SlidingWindow:
     """A window of this width that may lie anywhere, within the limits."""
 
-    limits: Limits
+    limits: LoadLimits
     width: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
+class LoadWindow:
     """Limits on every broker's load, what reaching them must cost at least, and the prices that prove it.
 
     `price_unit` divides `prices`. `slides` marks brokers whose limits hold up to a common shift; there
@@ -294,11 +294,11 @@ class Window:
 
     floor: Ints
     ceiling: Ints
-    bound: Bound
+    bound: LoadBound
     prices: Ints
     slides: Bools
     price_unit: int = 1
-    place: Place | None = None
+    place: SlidingWindow | None = None
     counted: CountedFlow | None = None
 
     @property
@@ -307,27 +307,27 @@ class Window:
         return self.bound.outside == 0
 
 
-def fixed_window(table: SlotTable, demand: DemandGroups, floor: Ints, ceiling: Ints) -> Window:
+def fixed_window(table: SlotTable, demand: DemandGroups, floor: Ints, ceiling: Ints) -> LoadWindow:
     """The window with these very limits."""
     import numpy as np
 
     bound = least_cost(table, demand, floor, ceiling)
-    return Window(
+    return LoadWindow(
         floor=floor, ceiling=ceiling, bound=bound, prices=bound.prices, slides=np.zeros(len(floor), dtype=bool)
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _WindowRelaxation:
     """The LP relaxation with the window at one place, and the slope of its weighed cost there."""
 
     low: int
-    bound: Bound
+    bound: LoadBound
     binds: Bools
     slope: int
 
 
-def sliding_window(table: SlotTable, demand: DemandGroups, limits: Limits, width: int) -> Window:
+def sliding_window(table: SlotTable, demand: DemandGroups, limits: LoadLimits, width: int) -> LoadWindow:
     """The cheapest window of this width over the even brokers, within the limits.
 
     The cost is convex in the window's place, and minus the sum of the prices of the brokers it binds is the
@@ -336,12 +336,12 @@ def sliding_window(table: SlotTable, demand: DemandGroups, limits: Limits, width
     """
     loads = (table.loads(table.home) - limits.offset)[limits.even]
 
-    def look(low: int) -> _Look:
+    def look(low: int) -> _WindowRelaxation:
         floor, ceiling = limits.at(low, width)
         bound = least_cost(table, demand, floor, ceiling)
         binds = _binds(limits, floor, ceiling, bound.prices)
         slope = PENALTY * _clashes(limits, floor, ceiling) - int(bound.prices[binds].sum())
-        return _Look(low, bound, binds, slope)
+        return _WindowRelaxation(low, bound, binds, slope)
 
     # What brokers outside the goal may hand over can lift all loads above today's largest.
     stray = int(table.slot_size[table.movable & ~limits.even[table.home]].sum())
@@ -368,22 +368,22 @@ def sliding_window(table: SlotTable, demand: DemandGroups, limits: Limits, width
         if tried.bound.weighed <= right.bound.weighed + right.slope * (tried.low - right.low) and tried is not right:
             break
     mixed = left.slope < 0 < right.slope
-    prices, unit = _mixed(left, right) if mixed else (best.bound.prices, 1)
+    prices, unit = _mix_prices(left, right) if mixed else (best.bound.prices, 1)
     # Places are whole numbers and the crossing is not: the mixed prices may prove some bytes less than the best costs.
     bound = replace(best.bound, value=min(best.bound.value, max(0, _crossing(left, right)))) if mixed else best.bound
     floor, ceiling = limits.at(best.low, width)
-    return Window(
+    return LoadWindow(
         floor=floor,
         ceiling=ceiling,
         bound=bound,
         prices=prices,
         slides=best.binds,
         price_unit=unit,
-        place=Place(limits=limits, width=width),
+        place=SlidingWindow(limits=limits, width=width),
     )
 
 
-def _binds(limits: Limits, floor: Ints, ceiling: Ints, prices: Ints) -> Bools:
+def _binds(limits: LoadLimits, floor: Ints, ceiling: Ints, prices: Ints) -> Bools:
     """Brokers whose limit on the side that has a price is the window's."""
     import numpy as np
 
@@ -392,20 +392,20 @@ def _binds(limits: Limits, floor: Ints, ceiling: Ints, prices: Ints) -> Bools:
     return binds
 
 
-def _clashes(limits: Limits, floor: Ints, ceiling: Ints) -> int:
+def _clashes(limits: LoadLimits, floor: Ints, ceiling: Ints) -> int:
     """How many floors of the window lie above hard ceilings, less how many of its ceilings below hard floors."""
     clash = limits.even & (floor > ceiling)
     return int((clash & (floor > limits.floor)).sum()) - int((clash & (ceiling < limits.ceiling)).sum())
 
 
-def _crossing(left: _Look, right: _Look) -> int:
+def _crossing(left: _WindowRelaxation, right: _WindowRelaxation) -> int:
     """The cost where both tangents cross, rounded up; no place costs less."""
     down, up = -left.slope, right.slope
     at_left, at_right = (look.bound.weighed - look.slope * look.low for look in (left, right))
     return -(-(at_left * up + at_right * down) // (down + up))
 
 
-def _mixed(left: _Look, right: _Look) -> tuple[Ints, int]:
+def _mix_prices(left: _WindowRelaxation, right: _WindowRelaxation) -> tuple[Ints, int]:
     """Prices that sum to zero: the average of both sides, weighted by the other side's slope."""
     down, up = -left.slope, right.slope
     shared = math.gcd(down, up)
@@ -420,15 +420,15 @@ class BalanceGoal(Protocol):
     """Windows by the largest deviation of loads that they allow; 0 is the tightest."""
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> LoadLimits:
         """The limits that hold at any deviation."""
         ...
 
-    def window(self, table: SlotTable, demand: DemandGroups, max_deviation: int) -> Window:
+    def window(self, table: SlotTable, demand: DemandGroups, max_deviation: int) -> LoadWindow:
         """The cheapest window of this deviation."""
         ...
 
-    def fall(self, window: Window) -> tuple[int, int]:
+    def fall(self, window: LoadWindow) -> tuple[int, int]:
         """How fast the window's cost falls per step of deviation, as numerator and denominator."""
         ...
 
@@ -441,13 +441,13 @@ class BalanceGoal(Protocol):
 class RangeGoal:
     """Windows of a width in bytes that may lie anywhere: the range of free (or used) bytes."""
 
-    limits: Limits
+    limits: LoadLimits
 
-    def window(self, table: SlotTable, demand: DemandGroups, max_deviation: int) -> Window:
+    def window(self, table: SlotTable, demand: DemandGroups, max_deviation: int) -> LoadWindow:
         """The cheapest place of a window of this width."""
         return sliding_window(table, demand, self.limits, max_deviation)
 
-    def fall(self, window: Window) -> tuple[int, int]:
+    def fall(self, window: LoadWindow) -> tuple[int, int]:
         """Every ceiling that has a price rises by one."""
         high = window.prices[window.slides & (window.prices > 0)]
         return int(high.sum()), window.price_unit
@@ -462,7 +462,7 @@ class RangeGoal:
 class BandGoal:
     """A band around each broker's even share, in millionths of the share."""
 
-    limits: Limits
+    limits: LoadLimits
     share: Ints
 
     def bounds(self, max_deviation: int) -> tuple[Ints, Ints]:
@@ -480,11 +480,11 @@ class BandGoal:
         floor = np.where(even, np.maximum(limits.floor, low), limits.floor)
         return floor, np.where(even, np.minimum(limits.ceiling, high), limits.ceiling)
 
-    def window(self, table: SlotTable, demand: DemandGroups, max_deviation: int) -> Window:
+    def window(self, table: SlotTable, demand: DemandGroups, max_deviation: int) -> LoadWindow:
         """The band's limits and what they cost."""
         return fixed_window(table, demand, *self.bounds(max_deviation))
 
-    def fall(self, window: Window) -> tuple[int, int]:
+    def fall(self, window: LoadWindow) -> tuple[int, int]:
         """Every limit that has a price moves by a millionth of its broker's share."""
         priced = zip(window.prices.tolist(), self.share.tolist(), self.limits.even.tolist(), strict=True)
         return sum(abs(price) * share for price, share, even in priced if even), PPM
@@ -509,7 +509,7 @@ class BalanceProblem:
         """The problem with demand groups gathered again. O(replicas)."""
         return cls(table, demand_groups_of(table), balance)
 
-    def window(self, max_deviation: int) -> Window:
+    def window(self, max_deviation: int) -> LoadWindow:
         """The cheapest limits with this deviation, and what they cost at least."""
         return self.balance.window(self.table, self.demand, max_deviation)
 

@@ -15,16 +15,16 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kafkakit.core.plan import BrokerLimit, Proof, ProofKind
-from kafkakit.core.quantities import counted, format_bytes
+from kafkakit.core.quantities import count_of, format_bytes
 from kafkakit.placement.by_size.lp_relaxation import (
     PENALTY,
-    Bound,
     DemandGroups,
-    Window,
+    LoadBound,
+    LoadWindow,
     demand_groups_of,
     relax_counts,
 )
-from kafkakit.placement.by_size.slots import SlotTable, choose, summed
+from kafkakit.placement.by_size.slots import SlotTable, choose, sum_by_index
 from kafkakit.placement.network import FlowNetwork
 from kafkakit.placement.price_bound import LegalSets, price_bound
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kafkakit.core.columns import Bools, Ints
 
 
-def moves_bound(table: SlotTable, window: Window) -> int:
+def moves_bound(table: SlotTable, window: LoadWindow) -> int:
     """The larger of what must leave overfull brokers and what must come to underfull ones, in slots.
 
     A broker that is x above its ceiling gives at least as many of its largest movable slots as add up to x. For
@@ -86,13 +86,15 @@ def moves_bound(table: SlotTable, window: Window) -> int:
 _NAMED = 6
 
 
-def proof_of(table: SlotTable, demand: DemandGroups, window: Window, *, kind: ProofKind = ProofKind.PRICES) -> Proof:
+def proof_of(
+    table: SlotTable, demand: DemandGroups, window: LoadWindow, *, kind: ProofKind = ProofKind.PRICES
+) -> Proof:
     """Limits and prices of every broker; loads are bytes.
 
     Copies that may not leave, of partitions that may move otherwise, are part of those partitions' sets.
     """
     bound = ~table.movable & ~table.still[table.part]
-    fixed_loads = demand.loose - summed(table.home[bound], table.slot_size[bound], len(table.brokers))
+    fixed_loads = demand.loose - sum_by_index(table.home[bound], table.slot_size[bound], len(table.brokers))
     rows = zip(
         table.brokers,
         fixed_loads.tolist(),
@@ -119,7 +121,7 @@ def cancels(proof: Proof) -> bool:
     return not proof.slides or not sum(limit.price for limit in proof.limits if limit.slides)
 
 
-def argument_of(table: SlotTable, window: Window) -> str:
+def argument_of(table: SlotTable, window: LoadWindow) -> str:
     """Why nothing cheaper exists: who holds how much too much, and who lacks how much."""
     loads = table.loads(table.home)
     over = _side(table, window.prices > 0, loads - window.ceiling)
@@ -145,7 +147,7 @@ def not_counted(constraints: Sequence[str]) -> str:
     return f"; the bound does not count {', '.join(constraints)}" if constraints else ""
 
 
-def _limit(window: Window) -> str:
+def _limit(window: LoadWindow) -> str:
     return "window" if window.slides.any() else "band"
 
 
@@ -167,12 +169,12 @@ def _brokers(ids: Iterable[int]) -> str:
     if len(every) == 1:
         return f"broker {every[0]}"
     shown = ", ".join(map(str, every[:_NAMED]))
-    more = f" and {counted(len(every) - _NAMED, 'more')}" if len(every) > _NAMED else ""
+    more = f" and {count_of(len(every) - _NAMED, 'more')}" if len(every) > _NAMED else ""
     return f"brokers {shown}{more.replace(' mores', ' more')}"
 
 
 def _racks_matter(
-    table: SlotTable, window: Window, over: tuple[str, str, int] | None, under: tuple[str, str, int] | None
+    table: SlotTable, window: LoadWindow, over: tuple[str, str, int] | None, under: tuple[str, str, int] | None
 ) -> bool:
     """True when the bound is above what excess and lack alone would give."""
     return window.bound.value > max(over[2] if over else 0, under[2] if under else 0)
@@ -195,13 +197,13 @@ class FewMoves:
 
     slots: Sequence[int]
     demand: DemandGroups
-    bound: Bound
+    bound: LoadBound
     prices: Ints
     price_unit: int
     spares_bytes: bool = False
 
 
-def few_moves(table: SlotTable, window: Window, worth: int | None = None) -> FewMoves | None:
+def few_moves(table: SlotTable, window: LoadWindow, worth: int | None = None) -> FewMoves | None:
     """Solve the flow for these limits; None where nothing may move or it is too large. Cost: see `MOST_CELLS`.
 
     A copy less is `worth` so many bytes more; None: any number of them.
@@ -228,7 +230,7 @@ def few_moves(table: SlotTable, window: Window, worth: int | None = None) -> Few
     groups, first_cell = network.nodes(demand.groups), network.nodes(cells)
     pool, brokers = network.nodes(racks * len(demand.open)), network.nodes(count)
     sink, lender = network.nodes(1), network.nodes(1)
-    network.supply(groups + np.arange(demand.groups), summed(group, size, demand.groups))
+    network.supply(groups + np.arange(demand.groups), sum_by_index(group, size, demand.groups))
     network.supply(brokers + index, -low)
     network.supply(lender, int(low.sum()))
     network.supply(sink, -total)
@@ -245,14 +247,14 @@ def few_moves(table: SlotTable, window: Window, worth: int | None = None) -> Few
     network.solve()
     moved = size - network.flow(stay)
     held = demand.room_group[demand.held_cell] * count + demand.held_broker
-    leaving = summed(np.searchsorted(held, group * count + home), moved * unit, len(held))
+    leaving = sum_by_index(np.searchsorted(held, group * count + home), moved * unit, len(held))
     potentials = network.potentials()
     prices = potentials[sink] - potentials[brokers : brokers + count]
     shrunk = max(0, (int(table.size.max()) * int(np.abs(prices).max())).bit_length() - _SAFE.bit_length())
     return FewMoves(
-        slots=_whole(slots, size, moved, home)
+        slots=_whole_slots(slots, size, moved, home)
         if worth is None
-        else _closed(slots, table.slot_size[slots], moved == size, moved * unit, home),
+        else _closed_slots(slots, table.slot_size[slots], moved == size, moved * unit, home),
         demand=demand,
         bound=replace(window.bound, leaving=leaving, arriving=network.flow(enter) * unit),
         prices=prices >> shrunk,
@@ -261,7 +263,7 @@ def few_moves(table: SlotTable, window: Window, worth: int | None = None) -> Few
     )
 
 
-def _whole(slots: Ints, size: Ints, moved: Ints, home: Ints) -> list[int]:
+def _whole_slots(slots: Ints, size: Ints, moved: Ints, home: Ints) -> list[int]:
     """Whole slots in place of parts: of each broker those that leave by more than a half, so that no load is lost."""
     import numpy as np
 
@@ -280,7 +282,7 @@ def _whole(slots: Ints, size: Ints, moved: Ints, home: Ints) -> list[int]:
     return sorted(chosen)
 
 
-def _closed(slots: Ints, size: Ints, whole: Bools, moved: Ints, home: Ints) -> list[int]:
+def _closed_slots(slots: Ints, size: Ints, whole: Bools, moved: Ints, home: Ints) -> list[int]:
     """The slots that leave whole, and of their brokers' others some that weigh as much as the parts that leave."""
     import numpy as np
 
@@ -295,7 +297,7 @@ def _closed(slots: Ints, size: Ints, whole: Bools, moved: Ints, home: Ints) -> l
     return sorted(chosen)
 
 
-def moves_proof(table: SlotTable, demand: DemandGroups, window: Window, few: FewMoves) -> tuple[int, Proof] | None:
+def moves_proof(table: SlotTable, demand: DemandGroups, window: LoadWindow, few: FewMoves) -> tuple[int, Proof] | None:
     """The copies that the flow's prices prove, and the proof; None where they prove nothing.
 
     Limits that slide, even spread over racks and tags have no such proof.
@@ -313,7 +315,7 @@ def moves_proof(table: SlotTable, demand: DemandGroups, window: Window, few: Few
 _COUNTED_CELLS = 20_000_000  # partitions times brokers up to which replicas have prices: about 3 s
 
 
-def counted_proof(table: SlotTable, demand: DemandGroups, window: Window) -> tuple[int, Proof] | None:
+def counted_proof(table: SlotTable, demand: DemandGroups, window: LoadWindow) -> tuple[int, Proof] | None:
     """The bytes that prices of load and of replicas prove, and the proof; None where there are none that do.
 
     Limits that slide, a limit of sets that break the rule, even spread, tags and replicas that stay in their rack have
@@ -377,7 +379,7 @@ def _legal_sets(table: SlotTable) -> LegalSets:
 def explain_infeasible(
     table: SlotTable,
     demand: DemandGroups,
-    window: Window,
+    window: LoadWindow,
     racks: Mapping[int, str | None],
     shown: Callable[[int], str] = format_bytes,
 ) -> str:
@@ -395,20 +397,20 @@ def explain_infeasible(
         limit, load = _sum(window.ceiling, full), _sum(ends, full)
         if load > limit:
             lines.append(
-                f"{_named(table, full, racks)} may hold {shown(limit)} together, and "
+                f"{_name_racks(table, full, racks)} may hold {shown(limit)} together, and "
                 f"{shown(load)} cannot be put elsewhere"
             )
     if empty:
         limit, load = _sum(window.floor, empty), _sum(ends, empty)
         if load < limit:
             lines.append(
-                f"{_named(table, empty, racks)} should hold {shown(limit)} together, and "
+                f"{_name_racks(table, empty, racks)} should hold {shown(limit)} together, and "
                 f"no more than {shown(load)} can come to them"
             )
     immovable = [i for i in range(len(table.brokers)) if demand.loose[i] > window.ceiling[i]]
     if immovable and not lines:
         lines.append(
-            f"{_named(table, immovable, racks)}: what may not move there is "
+            f"{_name_racks(table, immovable, racks)}: what may not move there is "
             f"{shown(int((demand.loose - window.ceiling)[immovable].sum()))} above the limit already"
         )
     return "; ".join(lines) or f"{outside} stay outside the limits wherever partitions go"
@@ -422,11 +424,11 @@ def too_large(table: SlotTable, ceiling: Ints) -> list[int]:
     """
     import numpy as np
 
-    loose = table.fixed + summed(table.home[~table.movable], table.slot_size[~table.movable], len(table.brokers))
+    loose = table.fixed + sum_by_index(table.home[~table.movable], table.slot_size[~table.movable], len(table.brokers))
     able = table.receiver.copy()
     able[table.home[table.movable]] = True
     space = -np.sort(-(ceiling - loose)[able])
-    wanted = summed(table.part[table.movable], np.ones(int(table.movable.sum()), dtype=np.int64), len(table.size))
+    wanted = sum_by_index(table.part[table.movable], np.ones(int(table.movable.sum()), dtype=np.int64), len(table.size))
     most = np.concatenate([[np.iinfo(np.int64).max], space, np.full(int(wanted.max(initial=0)), -1)])[wanted]
     found = np.nonzero(table.size > most)[0]
     return [int(p) for p in found[np.argsort(-table.size[found], kind="stable")]]
@@ -450,7 +452,7 @@ def indices(mask: Bools) -> list[int]:
     return [i for i, inside in enumerate(mask.tolist()) if inside]
 
 
-def _named(table: SlotTable, chosen: list[int], racks: Mapping[int, str | None]) -> str:
+def _name_racks(table: SlotTable, chosen: list[int], racks: Mapping[int, str | None]) -> str:
     """Whole racks by name, else brokers by id."""
     if is_whole_racks(table, chosen):
         names = {int(table.rack[i]): racks.get(table.brokers[i]) or "none" for i in chosen}

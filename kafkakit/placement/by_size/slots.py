@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from kafkakit.core.model import TopicPartition
 from kafkakit.placement.group_numbers import NumberedGroups, group_numbers, numbered_rule
-from kafkakit.placement.group_rule import GroupRule, SlotTags, TagRules
+from kafkakit.placement.group_rule import SlotTags, SpreadRule, TagRules
 from kafkakit.placement.leaders import LeaderLimits
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class SlotTable:
     movable: Bools
     still: Bools
     size: Ints
-    rule: GroupRule
+    rule: SpreadRule
     locality_scoped: bool = False
     most_broken: int | None = None
     counts: CountLimits | None = None
@@ -87,14 +87,14 @@ class SlotTable:
 
     def loads(self, at: Ints) -> Ints:
         """Each broker's load with slots on the brokers `at`, fixed load included."""
-        return self.fixed + summed(at, self.slot_size, len(self.brokers))
+        return self.fixed + sum_by_index(at, self.slot_size, len(self.brokers))
 
     def cost(self, at: Ints) -> int:
         """What it costs to get there: the load of all copies on brokers that had none of that partition."""
         return int(self.slot_size[at != self.home].sum())
 
 
-def summed(index: Ints, weights: Ints, length: int) -> Ints:
+def sum_by_index(index: Ints, weights: Ints, length: int) -> Ints:
     """The exact integer sum of weights by index (numpy's own bincount adds in floating point)."""
     import numpy as np
 
@@ -107,7 +107,7 @@ def make_table(
     lists: Sequence[Sequence[int]],
     sizes: Sequence[int],
     racks: Mapping[int, str | None],
-    rule: GroupRule,
+    rule: SpreadRule,
     *,
     receivers: Collection[int],
     givers: Collection[int] | None = None,
@@ -405,14 +405,14 @@ def _change(entries: list[Entry], entry: Entry, *, add: bool) -> None:
             del entries[at]
 
 
-def around(entries: Sequence[Entry], size: int, near: int = NEAR) -> Iterator[Entry]:
+def entries_near(entries: Sequence[Entry], size: int, near: int = NEAR) -> Iterator[Entry]:
     """Entries near a size: those at or above it first, smallest first, then those below, largest first."""
     at = bisect_left(entries, (size, -1))
     yield from entries[at : at + near]
     yield from reversed(entries[max(0, at - near) : at])
 
 
-def spread(entries: Sequence[Entry]) -> Sequence[Entry]:
+def sample_evenly(entries: Sequence[Entry]) -> Sequence[Entry]:
     """At most `NEAR` entries, evenly over all sizes."""
     return entries if len(entries) <= NEAR else [entries[i * len(entries) // NEAR] for i in range(NEAR)]
 
@@ -429,15 +429,15 @@ def choose(sizes: Sequence[int], quotas: Sequence[Quota], need: int) -> list[int
     """
     chosen: list[int] = []
     for begin, end, load in quotas:
-        chosen += _nearest(sizes, begin, end, load)
+        chosen += _choose_nearest(sizes, begin, end, load)
     rest = need - sum(sizes[i] for i in chosen)
     if rest > 0:
-        chosen = _closed(sizes, chosen, [i for b, e, _ in quotas for i in range(b, e)], rest)
+        chosen = _close_rest(sizes, chosen, [i for b, e, _ in quotas for i in range(b, e)], rest)
         rest = need - sum(sizes[i] for i in chosen)
     return _without_spare(sizes, chosen, -rest)
 
 
-def _nearest(sizes: Sequence[int], begin: int, end: int, load: int) -> list[int]:
+def _choose_nearest(sizes: Sequence[int], begin: int, end: int, load: int) -> list[int]:
     """Items that add up to nearly `load`: a first choice, then one exchange that brings the sum closest."""
     taken = _largest_first(sizes, begin, end, load)
     rest = load - sum(sizes[i] for i in taken)
@@ -483,7 +483,7 @@ def _without_spare(sizes: Sequence[int], chosen: list[int], spare: int) -> list[
     return kept
 
 
-def _closed(sizes: Sequence[int], chosen: list[int], every: list[int], rest: int) -> list[int]:
+def _close_rest(sizes: Sequence[int], chosen: list[int], every: list[int], rest: int) -> list[int]:
     """Add one item, or exchange a chosen one for a larger, so that the rest is met with the least excess."""
     inside = set(chosen)
     free = sorted((i for i in every if i not in inside), key=lambda i: (sizes[i], i))

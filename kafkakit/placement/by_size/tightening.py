@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kafkakit.core.errors import InterruptedRunError
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import count_of
 from kafkakit.placement.by_size import exact as small
 from kafkakit.placement.by_size.attempt import Attempt, attempt, no_moves
 from kafkakit.placement.by_size.lp_relaxation import (
@@ -18,9 +18,9 @@ from kafkakit.placement.by_size.lp_relaxation import (
     BalanceProblem,
     BandGoal,
     DemandGroups,
-    Limits,
+    LoadLimits,
+    LoadWindow,
     RangeGoal,
-    Window,
     demand_groups_of,
     fixed_window,
     shares,
@@ -36,7 +36,7 @@ from kafkakit.placement.by_size.proof import (
     too_large,
 )
 from kafkakit.placement.by_size.slots import MOST_TESTS, SlotTable
-from kafkakit.placement.watch import Watch
+from kafkakit.placement.watch import SearchWatch
 
 _LOOKS = 24  # windows priced while searching the least deviation of the LP relaxation
 _EDGE = 64  # the part of what is left by which the first plan keeps off the edge
@@ -50,7 +50,7 @@ CLOSE = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
+class SearchBudget:
     """What a plan may spend: bytes copied and replicas copied; None: any amount."""
 
     moved_bytes: int | None = None
@@ -68,7 +68,7 @@ def tighten(
     low: int,
     aim: int,
     high: int,
-    watch: Watch,
+    watch: SearchWatch,
     *,
     steps: Sequence[int],
     close: Callable[[int], int],
@@ -98,23 +98,23 @@ def at_deviation(
     max_deviation: int,
     *,
     by_moves: bool = False,
-    budget: Budget | None = None,
+    budget: SearchBudget | None = None,
     is_thorough: bool = True,
-    watch: Watch,
+    watch: SearchWatch,
 ) -> Attempt:
     """The cheapest plan found at this deviation, of those within a budget; small clusters are searched to the end.
 
     Where it `is_thorough`, larger ones are searched too for few copies, and where no plan was found without. First any
     plan is sought, then a cheaper one, so that whoever asks again with as much work finds one again.
     """
-    within = Budget() if budget is None else budget
+    within = SearchBudget() if budget is None else budget
     found = any_plan(problem, max_deviation, within, watch, by_moves=by_moves, is_thorough=is_thorough)
     found = _from_tighter(problem, max_deviation, found, within, watch, by_moves=by_moves)
     if not found.succeeded or not within.allows(found):
         return found
     number = small.choices(problem.table)
     if number <= small.LARGEST or (is_thorough and (by_moves or _is_dear(found)) and number <= small.LARGEST_BY_MOVES):
-        return _improved(problem, max_deviation, found, within, watch, by_moves=by_moves)
+        return _improve_plan(problem, max_deviation, found, within, watch, by_moves=by_moves)
     return found
 
 
@@ -127,7 +127,13 @@ _BANDS = tuple(n * 10_000 for n in (150, 100, 75, 50, 40, 30, 25, 20, 15, 10, 5,
 
 
 def _from_tighter(
-    problem: BalanceProblem, max_deviation: int, found: Attempt, budget: Budget, watch: Watch, *, by_moves: bool
+    problem: BalanceProblem,
+    max_deviation: int,
+    found: Attempt,
+    budget: SearchBudget,
+    watch: SearchWatch,
+    *,
+    by_moves: bool,
 ) -> Attempt:
     """The better of a plan and those for usual tighter bands, so that none of these costs less than a wider one.
 
@@ -150,7 +156,7 @@ def _from_tighter(
             else _attempt(problem, problem.demand, window, watch)
         )
         if other.succeeded and budget.allows(other):
-            better = _better(found, replace(other, window=found.window, few=found.few), by_moves=by_moves)
+            better = _choose_better(found, replace(other, window=found.window, few=found.few), by_moves=by_moves)
             found = replace(better, few=found.few)
         if not found.succeeded:
             break
@@ -160,8 +166,8 @@ def _from_tighter(
 def any_plan(
     problem: BalanceProblem,
     max_deviation: int,
-    budget: Budget,
-    watch: Watch,
+    budget: SearchBudget,
+    watch: SearchWatch,
     *,
     by_moves: bool,
     is_thorough: bool = False,
@@ -198,7 +204,7 @@ def least_fitting(problem: BalanceProblem, from_deviation: int) -> int:
     return from_deviation + bisect_left(looser, True, key=lambda d: not too_large(problem.table, goal.bounds(d)[1]))
 
 
-def loosened(problem: BalanceProblem, max_deviation: int) -> BalanceProblem:
+def loosen_shares(problem: BalanceProblem, max_deviation: int) -> BalanceProblem:
     """The problem with shares that can be reached, where those of a band cannot.
 
     Brokers that hold a partition larger than their limit keep it, and no share is asked of them; the others share the
@@ -234,7 +240,7 @@ _QUICK_CELLS = 250_000  # partitions times racks up to which each of several pla
 
 
 def in_window(
-    problem: BalanceProblem, window: Window, watch: Watch, *, by_moves: bool, most_cells: int = MOST_CELLS
+    problem: BalanceProblem, window: LoadWindow, watch: SearchWatch, *, by_moves: bool, most_cells: int = MOST_CELLS
 ) -> Attempt:
     """A plan that brings the loads into this window, made partition by partition where the first one fails.
 
@@ -251,7 +257,7 @@ def in_window(
         if few is not None:
             # Of a small cluster both ways to bring inside what the flow leaves outside: by few copies, by few bytes.
             for way in (few, replace(few, spares_bytes=True)) if cells <= _FEW_CELLS else (few,):
-                found = _better(found, _attempt(problem, problem.demand, window, watch, way), by_moves=by_moves)
+                found = _choose_better(found, _attempt(problem, problem.demand, window, watch, way), by_moves=by_moves)
             found = replace(found, few=few if by_moves else None)
     if found.succeeded or cells > most_cells:
         return found
@@ -262,10 +268,10 @@ def in_window(
         return no_moves(table, closer)
     other = _attempt(problem, apart, closer if closer.possible else window, watch)
     other = replace(other, few=found.few, window=window if window.slides.any() else closer)
-    return _better(other, found, by_moves=by_moves)
+    return _choose_better(other, found, by_moves=by_moves)
 
 
-def _few_moves(table: SlotTable, window: Window, worth: int | None = None) -> FewMoves | None:
+def _few_moves(table: SlotTable, window: LoadWindow, worth: int | None = None) -> FewMoves | None:
     """The flow for few copies; None also where a stop ends it, as the search goes on with what it has."""
     try:
         return few_moves(table, window, worth)
@@ -281,7 +287,7 @@ _FEWEST_TESTS = 20_000  # which every plan gets
 
 
 def _attempt(
-    problem: BalanceProblem, demand: DemandGroups, window: Window, watch: Watch, few: FewMoves | None = None
+    problem: BalanceProblem, demand: DemandGroups, window: LoadWindow, watch: SearchWatch, few: FewMoves | None = None
 ) -> Attempt:
     """A plan on what work is left; larger clusters are no part of the budget, as a plan of theirs needs its tests."""
     table = problem.table
@@ -293,7 +299,7 @@ def _attempt(
     return found
 
 
-def _better(one: Attempt, other: Attempt, *, by_moves: bool) -> Attempt:
+def _choose_better(one: Attempt, other: Attempt, *, by_moves: bool) -> Attempt:
     """The one that keeps more of the rules and limits, and then costs less by what is asked."""
     return min(
         one,
@@ -306,8 +312,14 @@ def _better(one: Attempt, other: Attempt, *, by_moves: bool) -> Attempt:
     )
 
 
-def _improved(
-    problem: BalanceProblem, max_deviation: int, found: Attempt, budget: Budget, watch: Watch, *, by_moves: bool
+def _improve_plan(
+    problem: BalanceProblem,
+    max_deviation: int,
+    found: Attempt,
+    budget: SearchBudget,
+    watch: SearchWatch,
+    *,
+    by_moves: bool,
 ) -> Attempt:
     """The better of a plan that fits the budget and what a search from there gives, where there is enough to win."""
     table, window = problem.table, found.window
@@ -331,8 +343,8 @@ def _search(
     problem: BalanceProblem,
     max_deviation: int,
     found: Attempt,
-    budget: Budget,
-    watch: Watch,
+    budget: SearchBudget,
+    watch: SearchWatch,
     *,
     by_moves: bool,
     work: float,
@@ -343,7 +355,7 @@ def _search(
     fitting = found.succeeded and budget.allows(found)
     sliding = bool(window.slides.any())
     if not sliding:
-        limits = Limits(floor=window.floor, ceiling=window.ceiling, even=limits.even, offset=limits.offset)
+        limits = LoadLimits(floor=window.floor, ceiling=window.ceiling, even=limits.even, offset=limits.offset)
     answer = small.cheapest(
         table,
         limits,
@@ -380,8 +392,8 @@ def _search(
 
 def tightest(
     problem: BalanceProblem,
-    budget: Budget,
-    watch: Watch,
+    budget: SearchBudget,
+    watch: SearchWatch,
     *,
     finest: int = 0,
     by_moves: bool = False,
@@ -400,7 +412,7 @@ def tightest(
     best = (loosest, no_moves(problem.table, problem.window(loosest)))
     is_small = small.is_small(problem.table)
     if is_small and isinstance(problem.balance, RangeGoal):
-        return _narrowest(problem, problem.balance, budget, watch, low, best, by_moves=by_moves)
+        return _narrowest_range(problem, problem.balance, budget, watch, low, best, by_moves=by_moves)
 
     def trial(aim: int) -> tuple[bool, int]:
         nonlocal best
@@ -436,7 +448,7 @@ def tightest(
     if by_moves and best[1].moves:
         other = in_window(problem, problem.window(best[0]), watch, by_moves=True)
         if other.succeeded and budget.allows(other):
-            best = (best[0], _better(other, best[1], by_moves=True))
+            best = (best[0], _choose_better(other, best[1], by_moves=True))
     return best
 
 
@@ -446,20 +458,26 @@ def _close(reached: int) -> int:
 
 
 def _cheapest_there(
-    problem: BalanceProblem, best: tuple[int, Attempt], budget: Budget, watch: Watch, low: int, *, by_moves: bool
+    problem: BalanceProblem,
+    best: tuple[int, Attempt],
+    budget: SearchBudget,
+    watch: SearchWatch,
+    low: int,
+    *,
+    by_moves: bool,
 ) -> tuple[int, Attempt]:
     """The cheapest plan found that is as tight as this one."""
     reached, found = best
     if not found.succeeded or not found.moves:
         return best
     at_it = replace(found, window=problem.window(reached), proven=False, fewest=False)
-    cheaper = _improved(problem, reached, at_it, budget, watch, by_moves=by_moves)
+    cheaper = _improve_plan(problem, reached, at_it, budget, watch, by_moves=by_moves)
     watch.tried(reached, cheaper)
     return max(low, problem.measure(cheaper.at)), cheaper
 
 
 def with_fewer_copies(
-    problem: BalanceProblem, max_deviation: int, found: Attempt, budget: Budget
+    problem: BalanceProblem, max_deviation: int, found: Attempt, budget: SearchBudget
 ) -> tuple[int, Attempt]:
     """The plan with the fewest copies found among those within 0.5 % of the least bytes, and how tight it is.
 
@@ -490,7 +508,7 @@ def _beyond_limits(problem: BalanceProblem, found: Attempt) -> int:
     return int((loads - limits.ceiling).clip(0).sum() + (limits.floor - loads).clip(0).sum())
 
 
-def _most_bytes(problem: BalanceProblem, budget: Budget) -> int | None:
+def _most_bytes(problem: BalanceProblem, budget: SearchBudget) -> int | None:
     """The most bytes that a plan within the budget can copy: so many moves copy no more than the largest copies."""
     if budget.moves is None:
         return budget.moved_bytes
@@ -508,11 +526,11 @@ def _for_certain(problem: BalanceProblem, max_deviation: int, found: Attempt) ->
     return replace(found, window=problem.window(max_deviation), outside=0)
 
 
-def _narrowest(
+def _narrowest_range(
     problem: BalanceProblem,
     balance: RangeGoal,
-    budget: Budget,
-    watch: Watch,
+    budget: SearchBudget,
+    watch: SearchWatch,
     low: int,
     best: tuple[int, Attempt],
     *,
@@ -524,7 +542,7 @@ def _narrowest(
         return best
     width = max(low, answer.width)
     found = Attempt(at=answer.at, cost=answer.cost, moves=answer.moves, outside=0, window=problem.window(width))
-    found = _improved(problem, width, found, budget, watch, by_moves=by_moves)
+    found = _improve_plan(problem, width, found, budget, watch, by_moves=by_moves)
     watch.tried(width, found)
     return width, found
 
@@ -546,7 +564,7 @@ def relaxed_deviations(
     tried, at = -1, 0
     for _ in range(_LOOKS):
         window = problem.window(at)
-        beyond = _beyond(window, moved_bytes)
+        beyond = _excess_over(window, moved_bytes)
         if beyond <= 0 or at >= loosest:
             break
         tried = at
@@ -559,7 +577,7 @@ def relaxed_deviations(
         # Most often the tangents end right at the least.
         probe = at - 1 if is_small else at - max(1, at // CLOSE)
         while at - tried > (1 if is_small else max(1, at // CLOSE)):
-            if _beyond(problem.window(probe), moved_bytes) <= 0:
+            if _excess_over(problem.window(probe), moved_bytes) <= 0:
                 at = probe
             else:
                 tried = probe
@@ -567,7 +585,7 @@ def relaxed_deviations(
     return at, tried + 1
 
 
-def _beyond(window: Window, moved_bytes: int | None) -> int:
+def _excess_over(window: LoadWindow, moved_bytes: int | None) -> int:
     """How much the window's LP relaxation is above the budget, load outside the limits counted at its penalty."""
     if moved_bytes is None or not window.possible:
         return PENALTY * window.bound.outside
@@ -576,7 +594,7 @@ def _beyond(window: Window, moved_bytes: int | None) -> int:
 
 def more_brokers(
     problem: BalanceProblem,
-    window: Window,
+    window: LoadWindow,
     racks: Mapping[int, str | None],
     band: int,
     counted_anew: Callable[[SlotTable], SlotTable],
@@ -609,16 +627,16 @@ def more_brokers(
         wider = _with_brokers(problem, goal, added, counted_anew)
         window, table = wider.window(band), wider.table
         if window.possible and attempt(table, wider.demand, window).succeeded:
-            return _words(problem.table, racks, added)
+            return _racks_text(problem.table, racks, added)
         if window.possible:
             return None
     return None
 
 
-def _words(table: SlotTable, racks: Mapping[int, str | None], added: Mapping[int, int]) -> str:
+def _racks_text(table: SlotTable, racks: Mapping[int, str | None], added: Mapping[int, int]) -> str:
     names = {int(rack): racks.get(b) or "none" for b, rack in zip(table.brokers, table.rack, strict=True)}
     parts = [f"{n} in rack {names[rack]}" for rack, n in sorted(added.items())]
-    more = f"{counted(sum(added.values()), 'more broker')} like these"
+    more = f"{count_of(sum(added.values()), 'more broker')} like these"
     return f"{more}: {' and '.join(parts)}" if len(parts) > 1 else f"{more} in rack {names[min(added)]}"
 
 
@@ -649,7 +667,7 @@ def _with_brokers(
     return BalanceProblem.of(
         wider if table.counts is None else counted_anew(wider),
         BandGoal(
-            Limits(
+            LoadLimits(
                 floor=np.concatenate([limits.floor, zeros]),
                 ceiling=np.concatenate([limits.ceiling, zeros + total]),
                 even=even,

@@ -11,19 +11,19 @@ from kafkakit.core.cluster_facts import BrokerLogDirs, ResourceKind
 from kafkakit.core.errors import InputError, KafkakitError, LeaseLostError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan import Plan, identity_of
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import count_of
 from kafkakit.core.rights import CLEANUP
 from kafkakit.core.text import shell_command
 from kafkakit.execution.act.journal_files import DiskFile, LineFile
 from kafkakit.execution.act.leases import ClusterAccess
-from kafkakit.execution.act.retrier import ClusterReader, Retrier
+from kafkakit.execution.act.retrier import Retrier, RetryingReader
 from kafkakit.execution.act.run_journal import RunJournal, existing_journal, is_journal_of, plan_of, read_run_state
-from kafkakit.execution.act.throttles import ConfigWriter, Throttles, find_lost, unaccounted
-from kafkakit.execution.decide.journal import CLOSED, COMPLETE, ConfigKey, RunState, What
+from kafkakit.execution.act.throttles import ConfigWriter, Throttles, find_lost, unaccounted_topics
+from kafkakit.execution.decide.journal import CLOSED, COMPLETE, ConfigKey, JournalSubject, RunState
 from kafkakit.execution.decide.plan_state import (
     DROPPED,
     DirWork,
-    Live,
+    LiveState,
     MoveState,
     assess,
     dir_problems,
@@ -38,8 +38,8 @@ from kafkakit.execution.decide.plan_state import (
 from kafkakit.execution.decide.runs import (
     Commands,
     Direction,
-    Outcome,
     Request,
+    RunOutcome,
     recover,
     replan_line,
     unaccounted_words,
@@ -56,9 +56,9 @@ from kafkakit.reassign.decide.foreign import (
     choose_throttles,
     foreign_changes,
     require_existing,
-    unchanged,
+    split_unchanged,
 )
-from kafkakit.reassign.report.run import Cleaned, plan_words
+from kafkakit.reassign.report.run import CleanupResult, plan_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,15 +80,15 @@ class CleanupRequest:
 
 def clean(
     admin: ClusterAdmin, clock: Clock, files: Sequence[LineFile], reporter: Reporter, request: CleanupRequest
-) -> Cleaned:
+) -> CleanupResult:
     """Take away what the journals' runs left; what moves still need stays unless the request says otherwise.
 
     The caller holds the cluster's lease, and `admin` and `clock` keep it (see `GuardedAdmin` and `HeldClock`).
     """
     retrier = Retrier(clock, reporter, request.retry_limit_s)
-    before = _look(admin, clock, files, retrier, request)
+    before = _read_leftover(admin, clock, files, retrier, request)
     work = before.work if request.ours else ()
-    chosen = _chosen(before, request)
+    chosen = _choose_runs(before, request)
     if not work and not before.others:
         if request.confirm is not None and request.ours:  # journals may forget what is gone from the cluster anyway
             _lift(
@@ -99,41 +99,43 @@ def clean(
                 retrier,
                 before,
             )
-        return Cleaned(before=before, verdict="clean", others=request.others)
-    if request.confirm is None or not (chosen or _removable(before.others)):
-        verdict = "planned" if chosen or _removable(before.others) else "kept"
-        return Cleaned(before=before, verdict=verdict, left=_kept(before, work, chosen), others=request.others)
+        return CleanupResult(before=before, verdict="clean", others=request.others)
+    if request.confirm is None or not (chosen or _has_removable(before.others)):
+        verdict = "planned" if chosen or _has_removable(before.others) else "kept"
+        return CleanupResult(
+            before=before, verdict=verdict, left=_kept_lines(before, work, chosen), others=request.others
+        )
     for line in plan_words(before, request.others, unthrottle_running=request.unthrottle_running, ours=request.ours):
         reporter.say(line)
     if not request.confirm():
-        return Cleaned(before=before, verdict="declined", others=request.others)
+        return CleanupResult(before=before, verdict="declined", others=request.others)
     # The answer may have taken a while: what moves now decides.
-    now = _look(admin, clock, files, retrier, request)
-    chosen = _chosen(now, request)
+    now = _read_leftover(admin, clock, files, retrier, request)
+    chosen = _choose_runs(now, request)
     names = {r.journal for r in chosen}
     owed = _lift(admin, clock, [f for f in files if f.name in names], reporter, retrier, now)
     if request.others is not None and request.note_others is not None:
-        agreed = _agreed(before.others, chosen if request.others.everything else ())
-        last = _look(admin, clock, files, retrier, request) if names else now
+        agreed = _agreed_values(before.others, chosen if request.others.everything else ())
+        last = _read_leftover(admin, clock, files, retrier, request) if names else now
         now = replace(now, others=last.others)
         owed = (*owed, *_remove_others(admin, clock, request.note_others(), reporter, retrier, last.others, agreed))
-    kept = _kept(now, now.work if request.ours else (), chosen)
+    kept = _kept_lines(now, now.work if request.ours else (), chosen)
     verdict = "incomplete" if owed or kept else "cleaned"
-    return Cleaned(before=now, verdict=verdict, left=(*owed, *kept), others=request.others)
+    return CleanupResult(before=now, verdict=verdict, left=(*owed, *kept), others=request.others)
 
 
-def _chosen(found: Leftover, request: CleanupRequest) -> tuple[LeftByRun, ...]:
+def _choose_runs(found: Leftover, request: CleanupRequest) -> tuple[LeftByRun, ...]:
     """The runs whose throttles go."""
     if not request.ours:
         return ()
     return found.work if request.unthrottle_running else found.free
 
 
-def _removable(others: Sequence[ForeignThrottle]) -> bool:
+def _has_removable(others: Sequence[ForeignThrottle]) -> bool:
     return any(item.fate is ForeignFate.REMOVE for item in others)
 
 
-def _agreed(shown: Sequence[ForeignThrottle], ours: Sequence[LeftByRun]) -> dict[ConfigKey, set[str]]:
+def _agreed_values(shown: Sequence[ForeignThrottle], ours: Sequence[LeftByRun]) -> dict[ConfigKey, set[str]]:
     """The values that may be removed: those that were shown, and those that come back where ours go."""
     found: dict[ConfigKey, set[str]] = {}
     for item in shown:
@@ -155,18 +157,18 @@ def _remove_others(
     agreed: Mapping[ConfigKey, set[str]],
 ) -> tuple[str, ...]:
     """Remove throttles that others set, each value journaled before; returns what could not be removed, in words."""
-    items, changed = unchanged(others, agreed)
+    items, changed = split_unchanged(others, agreed)
     owed = [f"{k.kind.value} {k.name}: {k.key} was changed meanwhile, and is not removed" for k in changed]
     if not items:
         return tuple(owed)
-    reader = ClusterReader(admin, clock, retrier)
+    reader = RetryingReader(admin, clock, retrier)
     lists = {item.key for item in items if item.key.kind is ResourceKind.TOPIC}
     reader.require_rights(CLEANUP, reader.live(()), {key.name for key in lists})
     writer = ConfigWriter(admin, clock, journal, retrier)
     try:
-        refused = writer.write(What.RESTORE, foreign_changes(items))
+        refused = writer.write(JournalSubject.RESTORE, foreign_changes(items))
         emptied = empty_list_changes(lists, writer.topics({key.name for key in lists}))
-        refused |= writer.write(What.RESTORE, [(c, "") for c in emptied])
+        refused |= writer.write(JournalSubject.RESTORE, [(c, "") for c in emptied])
     except LeaseLostError:
         raise
     except KafkakitError as error:
@@ -185,7 +187,7 @@ def _lift(
     """Lift what is left of each journal; returns what could not be."""
     if not files:
         return ()
-    reader = ClusterReader(admin, clock, retrier)
+    reader = RetryingReader(admin, clock, retrier)
     live = reader.live(())
     journals = [_journal_of(file, clock, found) for file in files]
     entries = [e for j in journals for e in j.state.entries] + [e for r in found.recovered.values() for e in r.entries]
@@ -197,7 +199,7 @@ def _lift(
             journal.adopt(lost, journal.state.plan_path)
         owed += Throttles(admin, clock, journal, reporter, retrier).lift(live)
         if not journal.state.runs and not journal.state.throttled:  # no run of it is known: nothing can be resumed
-            journal.check(What.END, {"verdict": CLOSED, "problems": [], "owed": []})
+            journal.check(JournalSubject.END, {"verdict": CLOSED, "problems": [], "owed": []})
     return tuple(owed)
 
 
@@ -208,9 +210,9 @@ def _journal_of(file: LineFile, clock: Clock, found: Leftover) -> RunJournal:
     return RunJournal(file, clock, cluster_id=plan.cluster_id, fingerprint=identity_of(plan))
 
 
-def _kept(found: Leftover, work: Sequence[LeftByRun], chosen: Sequence[LeftByRun]) -> tuple[str, ...]:
+def _kept_lines(found: Leftover, work: Sequence[LeftByRun], chosen: Sequence[LeftByRun]) -> tuple[str, ...]:
     ours = [
-        f"{r.name}: its throttles stay, {counted(len(r.running), 'move still runs', 'moves still run')} under them"
+        f"{r.name}: its throttles stay, {count_of(len(r.running), 'move still runs', 'moves still run')} under them"
         for r in work
         if r.running and r not in chosen
     ]
@@ -218,7 +220,7 @@ def _kept(found: Leftover, work: Sequence[LeftByRun], chosen: Sequence[LeftByRun
     return (*ours, *(f"{i.key.kind.value} {i.key.name}: {i.key.key} {i.fate}" for i in needed))
 
 
-def _look(
+def _read_leftover(
     admin: ClusterAdmin, clock: Clock, files: Sequence[LineFile], retrier: Retrier, request: CleanupRequest
 ) -> Leftover:
     """One look at journals and cluster."""
@@ -243,7 +245,7 @@ def _look(
 
     def read() -> Leftover:
         snapshot = admin.snapshot(now=clock.now(), sizes=False)
-        live = Live(
+        live = LiveState(
             cluster_id=snapshot.cluster_id,
             brokers={b.id: b for b in snapshot.brokers},
             states={},
@@ -289,14 +291,14 @@ def _look(
 READ_TIMEOUT_S = 20.0
 
 
-def verify(plan: Plan, access: ClusterAccess, journal: RunJournal, reporter: Reporter, request: Request) -> Outcome:
+def verify(plan: Plan, access: ClusterAccess, journal: RunJournal, reporter: Reporter, request: Request) -> RunOutcome:
     """Judge every planned partition; when all are complete, take away throttles that a run of ours left.
 
     An access without a token may not: another process works on the cluster, and its throttles are in use.
     """
     admin, clock = access.admin, access.clock
     retrier = Retrier(clock, reporter, min(request.retry_limit_s, READ_TIMEOUT_S))
-    reader = ClusterReader(admin, clock, retrier)
+    reader = RetryingReader(admin, clock, retrier)
     topics = {m.topic for m in plan.moves} | {m.topic for m in plan.dir_moves}
     for _ in paced(clock, range(4), 0.5):  # a broker's metadata may lag behind the controller for a moment
         live = reader.live(topics)
@@ -326,7 +328,7 @@ def verify(plan: Plan, access: ClusterAccess, journal: RunJournal, reporter: Rep
                 reporter.say("throttles that an earlier run left were removed")
     commands = request.commands
     next_commands: tuple[str, ...] = (commands.line("verify"),) if owed else ()
-    words = unaccounted_words(unaccounted(admin, retrier, plan, journal.state))
+    words = unaccounted_words(unaccounted_topics(admin, retrier, plan, journal.state))
     if words and is_lost:
         owed, next_commands = (*owed, *words), (*next_commands, commands.cleanup())
     for line in () if is_lost else words:
@@ -335,7 +337,7 @@ def verify(plan: Plan, access: ClusterAccess, journal: RunJournal, reporter: Rep
         next_commands = (commands.run(Direction.APPLY), commands.run(Direction.ROLLBACK))
         if state.unsettled and not elsewhere and all(v.state in DROPPED for v in short):  # no run can change that
             next_commands = (replan_line(state.operation) or _close_line(commands, state),)
-    return Outcome(
+    return RunOutcome(
         direction=Direction.VERIFY,
         verdict="incomplete" if short or elsewhere else "complete",
         partitions=judge(assessment),

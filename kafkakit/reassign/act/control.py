@@ -16,14 +16,14 @@ from kafkakit.core.journal_lines import read_lines
 from kafkakit.core.lease import LeaseRecord
 from kafkakit.core.model import Reassignment, TopicPartition
 from kafkakit.core.plan import Plan
-from kafkakit.core.quantities import counted, format_duration
+from kafkakit.core.quantities import count_of, format_duration
 from kafkakit.core.rights import MOVE, THROTTLED
 from kafkakit.core.text import shell_command
 from kafkakit.execution.act.control_requests import ControlRequests
 from kafkakit.execution.act.journal_files import DiskFile, LineFile
 from kafkakit.execution.act.leases import ClusterAccess, OpenAccess, access_or_busy, held_lease
 from kafkakit.execution.act.moves import LogDirs, Moves
-from kafkakit.execution.act.retrier import ClusterReader, Retrier
+from kafkakit.execution.act.retrier import Retrier, RetryingReader
 from kafkakit.execution.act.run_journal import (
     RunJournal,
     existing_journal,
@@ -33,10 +33,10 @@ from kafkakit.execution.act.run_journal import (
     read_run_state,
 )
 from kafkakit.execution.act.throttles import Throttles
-from kafkakit.execution.decide.journal import CLOSED, GRAMMAR, RunState, What, fold
-from kafkakit.execution.decide.plan_state import Live, ids
-from kafkakit.execution.decide.runs import Commands, Outcome, Request, moves_sent
-from kafkakit.execution.decide.schedule.work import RateRequest, Rates, rates_to_data, require_known
+from kafkakit.execution.decide.journal import CLOSED, GRAMMAR, JournalSubject, RunState, fold
+from kafkakit.execution.decide.plan_state import LiveState, ids
+from kafkakit.execution.decide.runs import Commands, Request, RunOutcome, moves_sent
+from kafkakit.execution.decide.schedule.work import BrokerRates, RateRequest, rates_to_data, require_known
 from kafkakit.execution.decide.status_looks import KnownRun
 from kafkakit.execution.decide.throttle import LIST_KEYS, RATE_KEYS
 from kafkakit.ports.acting import Clock, Reporter, repeat_every
@@ -157,7 +157,7 @@ def note_pause(journal: RunJournal, commands: Commands, *, paused: bool) -> Requ
     state = journal.state
     _require_unfinished(state, commands)
     if state.paused != paused:
-        journal.check(What.PAUSE if paused else What.CONTINUE, {"by": "no active run"})
+        journal.check(JournalSubject.PAUSE if paused else JournalSubject.CONTINUE, {"by": "no active run"})
     if paused:
         words = "paused: no run is active; moves that are on the cluster continue"
         return RequestResult(words=words, next_commands=(commands.line("continue"),))
@@ -203,18 +203,18 @@ def close_run(
     if not state.unsettled:
         raise RefusedError("the run is finished; there is nothing to close")
     retrier = Retrier(access.clock, reporter, CLOSE_TIMEOUT_S)
-    live = ClusterReader(access.admin, access.clock, retrier).live(())
+    live = RetryingReader(access.admin, access.clock, retrier).live(())
     inside = LogDirs(access.admin, journal, reporter, retrier).on_the_way(state.dirs_sent, live)
     if moving := len(moves_sent(state, live)) + len(inside):
         raise RefusedError(
-            f"{counted(moving, 'move')} of {state.name} still run on the cluster",
+            f"{count_of(moving, 'move')} of {state.name} still run on the cluster",
             hint=f"end them first:\n{command} abort --run {state.run_id}\n{command} rollback --run {state.run_id}",
         )
     if state.throttled:
         raise RefusedError(f"throttles of {state.name} are still set", hint=f"remove them first: {command} cleanup")
     if dry_run:
         return RequestResult(words=f"would close {state.name}; lists that it changed stay as they are")
-    journal.check(What.END, {"verdict": CLOSED, "problems": [], "owed": []})
+    journal.check(JournalSubject.END, {"verdict": CLOSED, "problems": [], "owed": []})
     return RequestResult(words=f"closed: {state.name}; lists that it changed stay as they are")
 
 
@@ -229,7 +229,7 @@ def abort_plan(
     reporter: Reporter,
     *,
     confirm_stop: Callable[[], bool],
-) -> Outcome:
+) -> RunOutcome:
     """Abort the plan; an active run is requested to end first, once `confirm_stop` agreed, and waited for."""
     with ExitStack() as stack:
         access = access_or_busy(stack, open_access)
@@ -268,7 +268,7 @@ def abort_foreign(
     `RefusedError` if only moves of unfinished runs are meant, `UsageError` for what does not exist.
     """
     retrier = Retrier(access.clock, reporter, READ_TIMEOUT_S)
-    reader = ClusterReader(access.admin, access.clock, retrier)
+    reader = RetryingReader(access.admin, access.clock, retrier)
     live = reader.live(selection.named_topics)
     require_existing(selection, live.states, {key.topic for key in live.states})
     shown = choose_moves(selection, live, runs)
@@ -276,7 +276,7 @@ def abort_foreign(
     if not shown.moves:
         if shown.ours and not selection.everything:
             count = sum(map(len, shown.ours.values()))
-            raise RefusedError(f"{counted(count, 'move')} named here belong to a run on this host", hint=commands[0])
+            raise RefusedError(f"{count_of(count, 'move')} named here belong to a run on this host", hint=commands[0])
         return ForeignAbort(found=shown, verdict="nothing to abort", selection=selection)
     reader.require_rights(MOVE, live)
     for line in foreign_words(shown):
@@ -299,7 +299,7 @@ def abort_foreign(
     journal = open_journal()
     if keys:
         lists = [[m.topic, m.partition, list(m.target), list(m.adding), list(m.removing)] for m in agreed]
-        journal.check(What.FOREIGN, {"moves": lists})
+        journal.check(JournalSubject.FOREIGN, {"moves": lists})
     try:
         refused = Moves(access.admin, access.clock, journal, retrier, reader).cancel(keys)
         problems += [f"{key} is not cancelled: {error}" for key, error in refused.items()]
@@ -317,7 +317,7 @@ def abort_foreign(
     )
 
 
-def _are_throttled(admin: ClusterAdmin, retrier: Retrier, moves: Sequence[Reassignment], live: Live) -> bool:
+def _are_throttled(admin: ClusterAdmin, retrier: Retrier, moves: Sequence[Reassignment], live: LiveState) -> bool:
     """True when lists of the topics, or rates of the brokers, of these moves are set."""
     topics = sorted({m.topic for m in moves})
     brokers = sorted({str(b) for m in moves for b in m.replicas if live.is_alive(b)})
@@ -421,7 +421,7 @@ def _set_rates(
     read = {name: read_lines(file.read(), name, RunState(), fold, GRAMMAR) for name, file in sorted(files.items())}
     states = {name: state for name, (_, state) in read.items()}
     topics = {t for s in states.values() for t in topics_of(s)}
-    reader = ClusterReader(admin, clock, retrier)
+    reader = RetryingReader(admin, clock, retrier)
     live = reader.live(topics)
     require_known(request, live.brokers)
     reader.require_rights(THROTTLED, live, topics)
@@ -440,7 +440,7 @@ def _set_for(
     file: DiskFile,
     reporter: Reporter,
     request: RateRequest,
-    live: Live,
+    live: LiveState,
     inside: tuple[int, ...],
     retrier: Retrier,
     *,
@@ -448,11 +448,11 @@ def _set_for(
 ) -> ThrottleResult:
     journal = existing_journal(file, access.clock)
     state = journal.state
-    rates = rates_for(request, state.wanted or Rates())
+    rates = rates_for(request, state.wanted or BrokerRates())
     goals = goals_in_flight(state, live)
     by = f"{state.direction} of {state.plan_path}"
     if dry_run:
         return ThrottleResult(cluster_id=access.cluster_id, by=by, rates=rates, moves=len(goals), is_plan=True)
-    journal.check(What.RATES, {"rates": rates_to_data(rates)})
+    journal.check(JournalSubject.RATES, {"rates": rates_to_data(rates)})
     problems = Throttles(access.admin, access.clock, journal, reporter, retrier).change(rates, live, goals, inside)
     return ThrottleResult(cluster_id=access.cluster_id, by=by, rates=rates, moves=len(goals), problems=problems)

@@ -11,16 +11,16 @@ from functools import partial
 from kafkakit.core.cluster_facts import BrokerLogDirs, ResourceKind
 from kafkakit.core.errors import InfeasibleError
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.quantities import counted, rate_option
+from kafkakit.core.quantities import count_of, rate_option
 from kafkakit.execution.act.retrier import Retrier
-from kafkakit.execution.decide.journal import What
-from kafkakit.execution.decide.plan_state import DirWork, Goal, Live, listed
+from kafkakit.execution.decide.journal import JournalSubject
+from kafkakit.execution.decide.plan_state import DirWork, LiveState, MoveGoal, list_items
 from kafkakit.execution.decide.progress import DEAD_GRACE_S, Context, begin, sources_told, without_source
 from kafkakit.execution.decide.runs import Direction
 from kafkakit.execution.decide.schedule.forecast import (
     SHARE_KEYS,
     Intake,
-    Scene,
+    ScheduleInput,
     catch_up,
     forecast_of,
     format_span,
@@ -35,10 +35,10 @@ from kafkakit.execution.decide.schedule.forecast import (
     suggested_throttle,
 )
 from kafkakit.execution.decide.schedule.scheduler import plan_schedule
-from kafkakit.execution.decide.schedule.work import Rates, Schedule, Speeds, is_unlimited, require_known
+from kafkakit.execution.decide.schedule.work import BrokerRates, Schedule, Speeds, is_unlimited, require_known
 from kafkakit.ports.acting import Clock, Reporter, pause
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.reassign.act.window import RunParts, Window
+from kafkakit.reassign.act.window import MoveWindow, ReassignParts
 from kafkakit.reassign.decide.simulate import Case, SimulateRequest, SimulationScene, play
 
 SHOWN_STEPS = 5
@@ -49,11 +49,11 @@ FRESH_S = 60.0  # a schedule that was shown longer ago is made again before it i
 class RoundSchedule:
     """A schedule with what it was made from."""
 
-    goals: tuple[Goal, ...]
+    goals: tuple[MoveGoal, ...]
     inside: tuple[DirWork, ...]
-    scene: Scene
+    scene: ScheduleInput
     schedule: Schedule
-    rates: Rates
+    rates: BrokerRates
 
     @property
     def is_partial(self) -> bool:
@@ -64,7 +64,7 @@ class RoundSchedule:
 class RoundScheduler:
     """Makes schedules, announces them, and carries them out in rounds."""
 
-    def __init__(self, parts: RunParts, window: Window, link_bytes_per_s: float | None) -> None:
+    def __init__(self, parts: ReassignParts, window: MoveWindow, link_bytes_per_s: float | None) -> None:
         self._plan, self._clock, self._journal, self._window = parts.plan, parts.clock, parts.journal, window
         self._plan_reader, self._reporter, self._request = parts.plan_reader, parts.reporter, parts.request
         self._inputs = ScheduleInputs(parts.admin, parts.clock, parts.retrier)
@@ -74,7 +74,9 @@ class RoundScheduler:
         self._shown: RoundSchedule | None = None
         self._shown_at_s = 0.0
 
-    def announce(self, goals: Sequence[Goal], inside: Sequence[DirWork], live: Live, rates: Rates) -> RoundSchedule:
+    def announce(
+        self, goals: Sequence[MoveGoal], inside: Sequence[DirWork], live: LiveState, rates: BrokerRates
+    ) -> RoundSchedule:
         """Order the work and say how long it will take, before the first byte.
 
         Raises `InfeasibleError` when some of it cannot be done in any order, `UsageError` for a rate of a broker that
@@ -120,10 +122,10 @@ class RoundScheduler:
             f"(--throttle {rate_option(rate)}{takes}), or pass --throttle none to silence this"
         )
 
-    def rounds(self, direction: Direction, rates: Rates, skip: Collection[TopicPartition] = ()) -> None:
+    def rounds(self, direction: Direction, rates: BrokerRates, skip: Collection[TopicPartition] = ()) -> None:
         """Carry out what is left, and look again: for the rest of what a cut run had half done, and for new sources.
 
-        See `Window.carry` for what is raised.
+        See `MoveWindow.carry` for what is raised.
         """
         tried: set[object] = set(skip)
         deadline = self._clock.monotonic() + DEAD_GRACE_S
@@ -135,11 +137,13 @@ class RoundScheduler:
             inside = tuple(w for w in inside if w.replica not in tried)
             if goals or inside:
                 round_schedule = self._schedule_for(goals, inside, live, rates)
-                self._carry(round_schedule, f"{direction.value}: {counted(len(round_schedule.schedule.steps), 'step')}")
+                self._carry(
+                    round_schedule, f"{direction.value}: {count_of(len(round_schedule.schedule.steps), 'step')}"
+                )
                 later = round_schedule.schedule.immovable if round_schedule.is_partial else {}
                 tried |= {g.key for g in goals if g.via is None and g.key not in later}
                 tried |= {w.replica for w in inside if w.key not in later}
-                rates = self._window.rates or Rates()
+                rates = self._window.rates or BrokerRates()
             elif sourceless and self._clock.monotonic() < deadline:
                 pause(self._clock, 1.0)
             else:
@@ -148,7 +152,7 @@ class RoundScheduler:
                 return
 
     def _schedule_for(
-        self, goals: tuple[Goal, ...], inside: tuple[DirWork, ...], live: Live, rates: Rates
+        self, goals: tuple[MoveGoal, ...], inside: tuple[DirWork, ...], live: LiveState, rates: BrokerRates
     ) -> RoundSchedule:
         """The schedule that was shown, while it is fresh; else a new one. What that leaves out becomes a problem."""
         shown, self._shown = self._shown, None
@@ -164,7 +168,13 @@ class RoundScheduler:
         return round_schedule
 
     def _plot(
-        self, goals: Sequence[Goal], inside: Sequence[DirWork], live: Live, rates: Rates, *, sample_s: float
+        self,
+        goals: Sequence[MoveGoal],
+        inside: Sequence[DirWork],
+        live: LiveState,
+        rates: BrokerRates,
+        *,
+        sample_s: float,
     ) -> RoundSchedule:
         scene = self._inputs.scene(goals, inside, live, sample_s=sample_s)
         if self._speeds is None:
@@ -179,12 +189,12 @@ class RoundScheduler:
             chosen = [f"{k}" for k in sorted(schedule.immovable) if k not in again.immovable]
             if chosen:
                 self._reporter.warn(
-                    f"no free space in the planned log dir now, another one is chosen: {listed(chosen)}"
+                    f"no free space in the planned log dir now, another one is chosen: {list_items(chosen)}"
                 )
             scene, schedule = freed, again
         return RoundSchedule(goals=tuple(goals), inside=tuple(inside), scene=scene, schedule=schedule, rates=rates)
 
-    def _schedule(self, scene: Scene, live: Live, rates: Rates) -> Schedule:
+    def _schedule(self, scene: ScheduleInput, live: LiveState, rates: BrokerRates) -> Schedule:
         return plan_schedule(
             scene.tasks,
             scene.dir_tasks,
@@ -200,7 +210,7 @@ class RoundScheduler:
         forecast = forecast_of(schedule, round_schedule.rates, self._speeds or Speeds())
         between = {"least_s": round(forecast.least_s, 3), "most_s": round(forecast.most_s, 3)}
         self._journal.check(
-            What.SCHEDULE,
+            JournalSubject.SCHEDULE,
             {
                 "promised_s": round(schedule.makespan_s, 3),
                 "bound_s": round(schedule.bound_s, 3),
@@ -238,7 +248,7 @@ def _require_possible(round_schedule: RoundSchedule) -> None:
         reasons = tuple(f"{key}: {reason}" for key, reason in sorted(immovable.items()))
         moves = len(round_schedule.scene.tasks) + len(round_schedule.scene.dir_tasks)
         raise InfeasibleError(
-            f"{len(immovable)} of {counted(moves, 'move')} cannot be made in any order: {reasons[0]}",
+            f"{len(immovable)} of {count_of(moves, 'move')} cannot be made in any order: {reasons[0]}",
             reasons=reasons if len(reasons) > 1 else (),
             hint="free space, add a broker, or allow more with --max-disk-use; else make a new plan",
         )
@@ -255,7 +265,9 @@ class ScheduleInputs:
         self._admin, self._clock, self._retrier = admin, clock, retrier
         self._intake = Intake()
 
-    def scene(self, goals: Sequence[Goal], inside: Sequence[DirWork], live: Live, *, sample_s: float) -> Scene:
+    def scene(
+        self, goals: Sequence[MoveGoal], inside: Sequence[DirWork], live: LiveState, *, sample_s: float
+    ) -> ScheduleInput:
         """Tasks and disks now; with `sample_s` above 0 sizes are read twice, so many seconds apart.
 
         Without, what logs take in counts as measured before.
@@ -276,7 +288,7 @@ class ScheduleInputs:
             return {}
         return self._retrier.call("reading broker settings", lambda: self._admin.broker_settings(wanted, keys))
 
-    def _dirs(self, goals: Sequence[Goal], inside: Sequence[DirWork], live: Live) -> dict[int, BrokerLogDirs]:
+    def _dirs(self, goals: Sequence[MoveGoal], inside: Sequence[DirWork], live: LiveState) -> dict[int, BrokerLogDirs]:
         """Log dirs of every living broker: those without a part in it may serve as spares, and tell capacities only."""
         keys = sorted({g.key for g in goals} | {w.key for w in inside})
         involved = {b for g in goals for b in (*g.holders, *g.target, *(g.via or ()))}
@@ -292,7 +304,7 @@ class ScheduleInputs:
             found |= self._retrier.call("reading log dirs", partial(self._admin.log_dirs, part, keys))
         return found
 
-    def _min_isr(self, goals: Sequence[Goal], live: Live) -> dict[str, int]:
+    def _min_isr(self, goals: Sequence[MoveGoal], live: LiveState) -> dict[str, int]:
         """Each topic's smallest ISR that takes writes: its own setting, or what brokers use without one."""
         topics = sorted({g.key.topic for g in goals})
         requested = next((b for b in sorted(live.brokers) if live.is_alive(b)), None)

@@ -27,26 +27,26 @@ from kafkakit.execution.act.control_requests import AbortRequestedError, Control
 from kafkakit.execution.act.journal_files import LineFile, pacer_lines
 from kafkakit.execution.act.leases import ClusterAccess
 from kafkakit.execution.act.moves import LogDirs
-from kafkakit.execution.act.retrier import ClusterReader, Retrier
+from kafkakit.execution.act.retrier import Retrier, RetryingReader
 from kafkakit.execution.act.run_journal import KnownRuns, RunJournal, keep_plan, plan_journal, plan_path
-from kafkakit.execution.act.throttles import Leftovers, find_lost, read_baseline, unaccounted
-from kafkakit.execution.decide.journal import RunState, What
+from kafkakit.execution.act.throttles import Leftovers, find_lost, read_baseline, unaccounted_topics
+from kafkakit.execution.decide.journal import JournalSubject, RunState
 from kafkakit.execution.decide.plan_state import (
     DROPPED,
     FOREIGN,
     Assessment,
     DirWork,
-    Goal,
-    Live,
+    LiveState,
+    MoveGoal,
     MoveState,
     dead_targets,
     dir_problems,
     dir_words,
     foreign_reassignments,
-    halfway,
+    halfway_work,
     incomplete_verdicts,
     judge,
-    listed,
+    list_items,
     passed_over,
     require_alone,
     require_applicable,
@@ -60,25 +60,25 @@ from kafkakit.execution.decide.runs import (
     UNACCOUNTED,
     Commands,
     Direction,
-    Outcome,
-    Recovered,
+    RecoveredThrottles,
     Request,
+    RunOutcome,
     lost_words,
     unaccounted_words,
 )
-from kafkakit.execution.decide.schedule.work import Rates, is_unlimited, rates_to_data
+from kafkakit.execution.decide.schedule.work import BrokerRates, is_unlimited, rates_to_data
 from kafkakit.execution.decide.status_looks import KnownRun
 from kafkakit.execution.decide.throttle import inside_rates, wanted_rates
 from kafkakit.ports.acting import Clock, Reporter, looks, wait_until
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.reassign.act.rounds import RoundScheduler
-from kafkakit.reassign.act.window import RunParts, Undo, Window, in_flight
+from kafkakit.reassign.act.window import MoveWindow, ReassignParts, Undo, in_flight
 from kafkakit.reassign.decide.foreign import ForeignSelection, map_selection
 from kafkakit.reassign.report.run import render_changes, stop_words
 from kafkakit.report.report import lines_of
 from kafkakit.topicmappr.api import (
     MAP_DIGEST,
-    AuditRequest,
+    MapAuditRequest,
     audit_map,
     audit_sections,
     digest_of,
@@ -130,10 +130,10 @@ class Run:
         self._journal, self._reporter, self._request = journal, reporter, request
         self._leftovers, self._keep_plan = leftovers, keep_plan
         self._requests = requests or ReceivedRequests(None, None, reporter)
-        parts = RunParts(plan, admin, clock, journal, reporter, request)
+        parts = ReassignParts(plan, admin, clock, journal, reporter, request)
         self._throttles, self._dirs, self._plan_reader = parts.throttles, parts.dirs, parts.plan_reader
         self._problems, self._retrier, self._reader = parts.problems, parts.retrier, parts.reader
-        self._window = Window(parts, self._requests)
+        self._window = MoveWindow(parts, self._requests)
         self._scheduler = RoundScheduler(parts, self._window, self._leftovers.link_bytes_per_s)
         self._undo = Undo(parts)
         self._owed: tuple[str, ...] = ()
@@ -141,11 +141,11 @@ class Run:
         self._was_lost = False  # the journal did not tell all that the plan's runs did
         self._direction = Direction.APPLY  # becomes an abort when a control request asks for that
 
-    def carry_out(self, verb: str) -> Outcome:
+    def carry_out(self, verb: str) -> RunOutcome:
         """One of `apply`, `rollback`, `resume` and `abort`."""
         return {"apply": self.apply, "rollback": self.rollback, "resume": self.resume, "abort": self.abort}[verb]()
 
-    def apply(self) -> Outcome:
+    def apply(self) -> RunOutcome:
         """Carry the plan out; raises `RefusedError` before anything is changed, `InterruptedRunError` on a stop."""
         self._require_not_paused()
         live, assessment, goals, inside = self._decide(Direction.APPLY)
@@ -159,7 +159,7 @@ class Run:
             return self._outcome(Direction.APPLY, "already applied", live, assessment)
         return self._begin(Direction.APPLY, live, assessment, goals, inside)
 
-    def rollback(self) -> Outcome:
+    def rollback(self) -> RunOutcome:
         """Undo the plan: cancel what runs, then submit each partition's old list (a cancel loses its order)."""
         if self._journal.state.direction == Direction.ROLLBACK:  # a paused apply may be undone
             self._require_not_paused()
@@ -172,7 +172,7 @@ class Run:
             return self._outcome(Direction.ROLLBACK, "nothing to roll back", live, assessment)
         return self._begin(Direction.ROLLBACK, live, assessment, goals, inside)
 
-    def resume(self) -> Outcome:
+    def resume(self) -> RunOutcome:
         """Resume the run that was begun last, in its direction; raises `RefusedError` when there is none."""
         state, commands = self._journal.state, self._request.commands
         if not state.runs and state.salvaged:
@@ -201,7 +201,7 @@ class Run:
             return self.rollback()
         return self.apply()
 
-    def abort(self) -> Outcome:
+    def abort(self) -> RunOutcome:
         """Cancel what is in flight, put the order of the cancelled lists back, and take the throttles away."""
         live, assessment = self._plan_reader.look(settle=True)
         require_same_cluster(self._plan, live.cluster_id, self._request.pinned_cluster_id)
@@ -213,7 +213,7 @@ class Run:
             return self._outcome(Direction.ABORT, "nothing to abort", live, assessment)
         return self._begin(Direction.ABORT, live, assessment, (), ())
 
-    def _decide(self, direction: Direction) -> tuple[Live, Assessment, tuple[Goal, ...], tuple[DirWork, ...]]:
+    def _decide(self, direction: Direction) -> tuple[LiveState, Assessment, tuple[MoveGoal, ...], tuple[DirWork, ...]]:
         """Look, refuse what must not be done, and give what is left to do."""
         live, assessment = self._plan_reader.look(settle=True)
         require_same_cluster(self._plan, live.cluster_id, self._request.pinned_cluster_id)
@@ -227,7 +227,7 @@ class Run:
             allowed = self._request.rules.allow_drift or self._is_done_but_for_deleted(live, assessment)
             require_applicable(assessment, live, allow_drift=allowed, program=program, replan=replan)
         elif foreign := assessment.having(*FOREIGN):
-            names, commands = listed([str(s.move.key) for s in foreign]), self._request.commands
+            names, commands = list_items([str(s.move.key) for s in foreign]), self._request.commands
             if not self._request.rules.allow_drift:
                 raise RefusedError(
                     f"{len(foreign)} planned partitions were changed by another process: {names}",
@@ -238,7 +238,7 @@ class Run:
             self._reporter.warn(f"left as they are, changed by another process: {names}")
         return live, assessment, *self._plan_reader.left(direction, live, assessment)
 
-    def _is_done_but_for_deleted(self, live: Live, assessment: Assessment) -> bool:
+    def _is_done_but_for_deleted(self, live: LiveState, assessment: Assessment) -> bool:
         """True when a run of the plan was begun and left nothing to do but for topics that were deleted since."""
         if not self._journal.state.runs or not assessment.having(MoveState.GONE):
             return False
@@ -250,7 +250,9 @@ class Run:
         """True when throttles of the plan's runs may be set."""
         return self._journal.state.throttled or self._plan_reader.recovered.throttled
 
-    def _recover(self, live: Live, assessment: Assessment, *, beside_others: bool = False) -> tuple[Live, Assessment]:
+    def _recover(
+        self, live: LiveState, assessment: Assessment, *, beside_others: bool = False
+    ) -> tuple[LiveState, Assessment]:
         """Where the journal is not whole, look on the cluster for what the plan's runs did, and judge with that.
 
         `beside_others`: another process moves, or moved, planned partitions, so that throttles on them may be its own.
@@ -269,12 +271,12 @@ class Run:
         found = self._plan_reader.recovered
         if self._journal.state.salvaged or found.throttled or found.lists:
             self._journal.adopt(found, self._request.plan_path)
-            self._plan_reader.recovered = Recovered()
+            self._plan_reader.recovered = RecoveredThrottles()
 
     def _unaccounted(self) -> tuple[str, ...]:
         """Throttles on the plan's replicas that are not the journal's: owed when that is not whole, else others'."""
         state = self._journal.state if self._was_lost else replace(self._journal.state, baseline=None)
-        words = unaccounted_words(unaccounted(self._admin, self._retrier, self._plan, state))
+        words = unaccounted_words(unaccounted_topics(self._admin, self._retrier, self._plan, state))
         if self._was_lost:
             return words
         for line in words:
@@ -291,18 +293,18 @@ class Run:
     def _settle_journal(self, direction: Direction) -> None:
         """Close a run that was cut after its last effect, or that left what is done by now."""
         if self._journal.state.unsettled and not self._request.dry_run:
-            self._journal.check(What.START, self._start_data(direction, Rates()))
+            self._journal.check(JournalSubject.START, self._start_data(direction, BrokerRates()))
             verdict = "incomplete" if self._problems else "complete"
-            self._journal.check(What.END, {"verdict": verdict, "problems": self._problems, "owed": []})
+            self._journal.check(JournalSubject.END, {"verdict": verdict, "problems": self._problems, "owed": []})
 
     def _begin(
         self,
         direction: Direction,
-        live: Live,
+        live: LiveState,
         assessment: Assessment,
-        goals: tuple[Goal, ...],
+        goals: tuple[MoveGoal, ...],
         inside: tuple[DirWork, ...],
-    ) -> Outcome:
+    ) -> RunOutcome:
         rates = self._rates()
         self._announce(direction, live, goals, inside, rates)
         if self._request.dry_run:
@@ -318,7 +320,7 @@ class Run:
             self._adopt()
             self._leftovers.lift(live, self._request.retry_limit_s)
             self._throttles.set_over(self._leftovers.kept(live))
-            self._journal.check(What.START, self._start_data(direction, rates) | self._baseline(live, rates))
+            self._journal.check(JournalSubject.START, self._start_data(direction, rates) | self._baseline(live, rates))
             self._keep_plan()
             verdict = self._carry(direction, rates)
             direction = self._direction
@@ -348,10 +350,10 @@ class Run:
     def _announce(
         self,
         direction: Direction,
-        live: Live,
-        goals: tuple[Goal, ...],
+        live: LiveState,
+        goals: tuple[MoveGoal, ...],
         inside: tuple[DirWork, ...],
-        rates: Rates,
+        rates: BrokerRates,
     ) -> None:
         """Say what is going to be done, in which order and how long it takes; refuse what cannot be done."""
         held = [*self._journal.state.entries, *self._plan_reader.recovered.entries]
@@ -374,7 +376,9 @@ class Run:
         if goals or inside:
             self._scheduler.announce(tuple(g for g in goals if g.key not in sourceless), inside, live, rates)
 
-    def _require_alone(self, live: Live, goals: tuple[Goal, ...], inside: tuple[DirWork, ...], rates: Rates) -> None:
+    def _require_alone(
+        self, live: LiveState, goals: tuple[MoveGoal, ...], inside: tuple[DirWork, ...], rates: BrokerRates
+    ) -> None:
         """Refuse to begin beside others, unless that is wanted."""
         if self._request.rules.join:
             return
@@ -384,7 +388,7 @@ class Run:
         moving = foreign_reassignments(self._plan, live)
         require_alone(moving, found, self._request.commands.program, dead_targets(live, moving))
 
-    def _start_data(self, direction: Direction, rates: Rates) -> dict[str, object]:
+    def _start_data(self, direction: Direction, rates: BrokerRates) -> dict[str, object]:
         same = rates.into if rates.into == rates.out and not (rates.into_of or rates.out_of) else None
         return {
             "direction": direction.value,
@@ -395,20 +399,20 @@ class Run:
             **({"operation": self._request.commands.operation} if self._request.commands.operation else {}),
         }
 
-    def _baseline(self, live: Live, rates: Rates) -> dict[str, object]:
+    def _baseline(self, live: LiveState, rates: BrokerRates) -> dict[str, object]:
         """For the first of runs that belong together: what others have set, so that it is never taken for the run's."""
         if self._journal.state.unsettled:
             return {}
         throttled = not is_unlimited(rates)
         return {"baseline": read_baseline(self._admin, self._retrier, self._plan, live, throttled=throttled)}
 
-    def _rates(self) -> Rates:
+    def _rates(self) -> BrokerRates:
         """The throttle of this run: what is asked for, laid over what an interrupted run has still set."""
         state = self._journal.state
         kept = state.wanted if state.unsettled else None
-        return self._request.rates.over(kept or self._plan_reader.recovered.wanted or Rates())
+        return self._request.rates.over(kept or self._plan_reader.recovered.wanted or BrokerRates())
 
-    def _carry(self, direction: Direction, rates: Rates) -> str:
+    def _carry(self, direction: Direction, rates: BrokerRates) -> str:
         """Do it; a fault that ends the run early becomes a problem, and what was set is still cleaned up."""
         try:
             kept = self._undo.cancel_running(direction)
@@ -424,12 +428,12 @@ class Run:
             return "stopped"
         return _DONE[direction]
 
-    def _abort_now(self, direction: Direction, rates: Rates) -> str:
+    def _abort_now(self, direction: Direction, rates: BrokerRates) -> str:
         """Somebody asked the run to end: from here on it is an abort."""
         self._reporter.warn(f"the {direction.value} is aborted on request")
         self._direction = Direction.ABORT
         self._note_stop_words(Direction.ABORT)
-        self._journal.check(What.START, self._start_data(Direction.ABORT, rates))
+        self._journal.check(JournalSubject.START, self._start_data(Direction.ABORT, rates))
         try:
             self._undo.cancel_running(Direction.ABORT)
         except OperationFailedError as error:
@@ -443,7 +447,7 @@ class Run:
         self._undo.elect(to_elect(self._plan_reader.look()[1], undone=undone))
         wait_until(self._clock, SETTLE_S, lambda: not to_elect(self._plan_reader.look()[1], undone=undone))
 
-    def _finish(self, direction: Direction) -> tuple[Live, Assessment]:
+    def _finish(self, direction: Direction) -> tuple[LiveState, Assessment]:
         """Lift what throttles are left, look at the result, and close the journal's run."""
         live, assessment = self._plan_reader.look()
         self._owed = (*self._throttles.lift(live), *self._unaccounted())
@@ -465,17 +469,17 @@ class Run:
             self._problems.append(f"moves that stay on the cluster and continue without a throttle: {moving}")
         between = assessment.having(MoveState.BETWEEN) if direction is Direction.ABORT else ()
         if between:
-            names = listed([str(s.move.key) for s in between])
+            names = list_items([str(s.move.key) for s in between])
             self._reporter.warn(f"left between their old and new lists, complete and in sync: {names}")
         inside = self._plan_reader.inside(direction, live) if direction is Direction.ABORT else ()
-        halfway_in = halfway(inside, self._dirs.read(inside))
+        halfway_in = halfway_work(inside, self._dirs.read(inside))
         if halfway_in:
-            names = listed([f"{w.key} on broker {w.replica.broker}" for w in halfway_in])
+            names = list_items([f"{w.key} on broker {w.replica.broker}" for w in halfway_in])
             self._reporter.warn(f"left in a log dir between their old and new ones: {names}")
         verdict = "incomplete" if self._problems or between or halfway_in else "complete"
         measured = self._scheduler.measured_bytes_per_s
         self._journal.check(
-            What.END,
+            JournalSubject.END,
             {"verdict": verdict, "problems": self._problems, "owed": list(self._owed)}
             | ({"link_bytes_per_s": round(measured)} if measured else {}),
         )
@@ -492,7 +496,7 @@ class Run:
         try:
             self._journal.reload()
             retrier = Retrier(self._clock, self._reporter, STOP_TIMEOUT_S)
-            live = ClusterReader(self._admin, self._clock, retrier).live({e.topic for e in self._plan.scope})
+            live = RetryingReader(self._admin, self._clock, retrier).live({e.topic for e in self._plan.scope})
             state = self._journal.state
             inside = LogDirs(self._admin, self._journal, self._reporter, retrier).on_the_way(state.dirs_sent, live)
             moving = len(in_flight(self._plan_reader.assess(live))) + len(inside)
@@ -516,12 +520,12 @@ class Run:
         self,
         direction: Direction,
         verdict: str,
-        live: Live,
+        live: LiveState,
         assessment: Assessment,
         *,
         seconds: float = 0.0,
-        rates: Rates | None = None,
-    ) -> Outcome:
+        rates: BrokerRates | None = None,
+    ) -> RunOutcome:
         undone = direction is Direction.ROLLBACK
         problems = tuple(self._problems)
         commands = self._request.commands
@@ -540,7 +544,7 @@ class Run:
             next_commands = (commands.run(direction) if undone else commands.line("verify"),)
         elif self._journal.state.operation and not commands.operation and verdict not in ("planned", "declined"):
             next_commands = (self._journal.state.operation,)  # the plan is done, the rest of its operation is not
-        return Outcome(
+        return RunOutcome(
             direction=direction,
             verdict="incomplete" if problems and verdict not in _UNTOUCHED else verdict,
             partitions=judge(assessment, undone=undone),
@@ -606,7 +610,7 @@ def take_map(
     for plan, state in _unfinished_of(digest, KnownRuns(state_dir, snapshot.cluster_id).read()):
         reporter.say(f"a run of this map is unfinished, its plan is {state.plan_path}")
         return MapPlan(plan=plan, path=state.plan_path)
-    audit = audit_map(snapshot, reading, AuditRequest(compared=False, program=program))
+    audit = audit_map(snapshot, reading, MapAuditRequest(compared=False, program=program))
     for line in lines_of(audit_sections(audit, source)):
         reporter.say(line)
     words = {"command": "reassign apply", "map": source, MAP_DIGEST: digest}

@@ -12,19 +12,19 @@ from kafkakit.core.cluster_facts import BrokerLogDirs
 from kafkakit.core.errors import OperationFailedError, RefusedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan import Plan
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import count_of
 from kafkakit.core.text import abort_command
 from kafkakit.execution.act.control_requests import ReceivedRequests
 from kafkakit.execution.act.moves import LogDirs, Moves
-from kafkakit.execution.act.retrier import ClusterReader, Retrier, RunReporter, why
+from kafkakit.execution.act.retrier import Retrier, RetryingReader, RunReporter, stop_reason
 from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.act.throttles import Throttles
 from kafkakit.execution.decide.plan_state import (
     Assessment,
     DirLook,
     DirWork,
-    Goal,
-    Live,
+    LiveState,
+    MoveGoal,
     MoveState,
     MoveStatus,
     apply_goals,
@@ -33,7 +33,7 @@ from kafkakit.execution.decide.plan_state import (
     dir_work,
     foreign_reassignments,
     ids,
-    listed,
+    list_items,
     look_at_dirs,
     reorder_goals,
     rollback_goals,
@@ -43,18 +43,18 @@ from kafkakit.execution.decide.plan_state import (
 from kafkakit.execution.decide.progress import (
     DEAD_GRACE_S,
     SETTLE_S,
+    BatchObservation,
+    BatchWatch,
     Context,
-    Decision,
     Lists,
-    Look,
+    NextAction,
     RoundState,
-    Watch,
     follow,
     foreign_of,
     goal_of,
     is_deleted,
-    look,
     may_start,
+    observe,
     obstacle,
     poll_interval_s,
     settle,
@@ -63,8 +63,8 @@ from kafkakit.execution.decide.progress import (
     without_source,
     work_of,
 )
-from kafkakit.execution.decide.runs import Direction, Recovered, Request
-from kafkakit.execution.decide.schedule.work import Rates, StepKind, is_unlimited, rate_words
+from kafkakit.execution.decide.runs import Direction, RecoveredThrottles, Request
+from kafkakit.execution.decide.schedule.work import BrokerRates, StepKind, is_unlimited, rate_words
 from kafkakit.ports.acting import Clock, Reporter, paced, pause, repeat_every, wait_until
 from kafkakit.ports.admin import ClusterAdmin
 
@@ -78,7 +78,7 @@ Dirs = Mapping[int, BrokerLogDirs]
 class _Tick:
     """What the loop remembers from one tick to the next."""
 
-    watch: Watch
+    watch: BatchWatch
     last_event_s: float
     sent_at_s: float | None = None
     idle_since_s: float | None = None
@@ -93,7 +93,7 @@ class _Tick:
         )
 
 
-class RunParts:
+class ReassignParts:
     """The parts of one run; `problems` collects what went wrong with single partitions."""
 
     def __init__(
@@ -102,7 +102,7 @@ class RunParts:
         self.plan, self.admin, self.clock, self.journal = plan, admin, clock, journal
         self.reporter, self.request = reporter, request
         self.retrier = Retrier(clock, reporter, request.retry_limit_s)
-        self.reader = ClusterReader(admin, clock, self.retrier)
+        self.reader = RetryingReader(admin, clock, self.retrier)
         self.throttles = Throttles(admin, clock, journal, reporter, self.retrier)
         self.moves = Moves(admin, clock, journal, self.retrier, self.reader)
         self.dirs = LogDirs(admin, journal, reporter, self.retrier)
@@ -110,18 +110,18 @@ class RunParts:
         self.problems: list[str] = []
 
 
-class Window:
+class MoveWindow:
     """Carries schedules out; `problems` collects what went wrong with single partitions."""
 
-    def __init__(self, parts: RunParts, requests: ReceivedRequests) -> None:
+    def __init__(self, parts: ReassignParts, requests: ReceivedRequests) -> None:
         self._clock, self._reporter, self._request = parts.clock, parts.reporter, parts.request
         self._reader, self._moves, self._throttles, self._dirs = parts.reader, parts.moves, parts.throttles, parts.dirs
         self._requests, self.problems = requests, parts.problems
         self._run_reporter = RunReporter(parts.reporter)
-        self._sending = Sending(parts)
+        self._sending = MoveSender(parts)
         self.copied_bytes = 0
         self.dirs_moved = 0
-        self.rates: Rates | None = None
+        self.rates: BrokerRates | None = None
         self._paused = False
         self.was_changed = False  # paused, or given other rates: how long it took says little of the link
 
@@ -139,7 +139,7 @@ class Window:
         """
         self.rates = context.rates
         now = self._clock.monotonic()
-        memory = _Tick(watch=Watch(changed_at_s=now), last_event_s=now)
+        memory = _Tick(watch=BatchWatch(changed_at_s=now), last_event_s=now)
         before = self._reader.offline({p.broker for s in round_state.schedule.steps for p in s.adding})
         copied_before = self.copied_bytes
         total = sum(s.size_bytes * len(s.adding) for s in round_state.schedule.steps)
@@ -176,7 +176,7 @@ class Window:
                 self._require_feasible(round_state, seen, memory, sent, now)
                 pause(self._clock, poll_interval_s(now - memory.last_event_s))
 
-    def _look(self, round_state: RoundState) -> tuple[Live, Dirs]:
+    def _look(self, round_state: RoundState) -> tuple[LiveState, Dirs]:
         """One light look: what runs, the state of the topics in flight, the log dirs of brokers in flight."""
         topics = {g.key.topic for g in round_state.moves.values()} | {w.key.topic for w in round_state.inside.values()}
         live = self._reader.live(topics)
@@ -185,28 +185,36 @@ class Window:
         keys = {g.key for g in round_state.moves.values()} | {w.key for w in round_state.inside.values()}
         return live, self._reader.dirs_of(brokers, keys, live)
 
-    def _free_space(self, round_state: RoundState, live: Live, known: Dirs) -> Dirs:
+    def _free_space(self, round_state: RoundState, live: LiveState, known: Dirs) -> Dirs:
         """The free space of brokers that waiting steps go to; only capacities, and only when something may be sent."""
         brokers = {p.broker for n in round_state.waiting for p in round_state.schedule.steps[n].adding}
         return self._reader.dirs_of(brokers - known.keys(), (), live)
 
-    def _judge(self, round_state: RoundState, live: Live, dirs: Dirs, before: frozenset[str]) -> tuple[Look, DirLook]:
+    def _judge(
+        self, round_state: RoundState, live: LiveState, dirs: Dirs, before: frozenset[str]
+    ) -> tuple[BatchObservation, DirLook]:
         inside = look_at_dirs(list(round_state.inside.values()), dirs)
-        seen = look(list(round_state.moves.values()), live, dirs, offline_before=before)
+        seen = observe(list(round_state.moves.values()), live, dirs, offline_before=before)
         on_the_way = frozenset(w.replica for w in (*inside.moving, *inside.idle))
         return replace(seen, inside=on_the_way, copied_bytes=seen.copied_bytes + inside.copied_bytes), inside
 
     def _fold(
-        self, round_state: RoundState, seen: Look, inside: DirLook, live: Live, dirs: Dirs, memory: _Tick
+        self,
+        round_state: RoundState,
+        seen: BatchObservation,
+        inside: DirLook,
+        live: LiveState,
+        dirs: Dirs,
+        memory: _Tick,
     ) -> RoundState:
         """Take off what arrived, vanished, or was taken away by another process; lift the throttle of what arrived."""
         arrived = {n: g for n, g in round_state.moves.items() if g.key in seen.done}
         lost = [g.key for g in round_state.moves.values() if g.key in seen.gone]
         withdrawn = [g.key for g in round_state.moves.values() if g.key in memory.watch.withdrawn]
         if lost:
-            self._reporter.warn(f"deleted during the run: {listed([str(k) for k in sorted(lost)])}")
+            self._reporter.warn(f"deleted during the run: {list_items([str(k) for k in sorted(lost)])}")
         if withdrawn:
-            names = listed([str(k) for k in sorted(withdrawn)])
+            names = list_items([str(k) for k in sorted(withdrawn)])
             self.problems.append(f"cancelled or changed by another process during the run: {names}")
         moved = {n: w for n, w in round_state.inside.items() if w in inside.done}
         failed = {n: w for n, w in round_state.inside.items() if w in inside.lost}
@@ -240,7 +248,7 @@ class Window:
                 if memory.resent[number] % 4 == 0:
                     self._dirs.send([work])
 
-    def _apply_control_request(self, round_state: RoundState, live: Live, memory: _Tick) -> None:
+    def _apply_control_request(self, round_state: RoundState, live: LiveState, memory: _Tick) -> None:
         """Do what is requested: pause, continue, other rates, abort."""
         request = self._requests.read_or_abort()
         if request is None:
@@ -249,7 +257,7 @@ class Window:
             self._paused, self.was_changed = request.paused, True
             memory.last_event_s = self._clock.monotonic()
             self._moves.note_pause(paused=request.paused, by=request.by)
-            flying = counted(len(round_state.moves) + len(round_state.inside), "step")
+            flying = count_of(len(round_state.moves) + len(round_state.inside), "step")
             word = (
                 f"paused by {request.by}; {flying} in flight continue"
                 if request.paused
@@ -276,11 +284,13 @@ class Window:
         for key in group:
             del memory.elect[key]
 
-    def _require_feasible(self, round_state: RoundState, seen: Look, memory: _Tick, sent: int, now: float) -> None:
+    def _require_feasible(
+        self, round_state: RoundState, seen: BatchObservation, memory: _Tick, sent: int, now: float
+    ) -> None:
         """Raise `OperationFailedError` when nothing in flight will end, or nothing that waits will ever start."""
         decision = memory.watch.decision
-        if decision is Decision.DISK or (not sent and decision in (Decision.BLOCKED, Decision.STALLED)):
-            raise OperationFailedError(why(seen, memory.watch, self._request.rules.stall_timeout_s))
+        if decision is NextAction.DISK or (not sent and decision in (NextAction.BLOCKED, NextAction.STALLED)):
+            raise OperationFailedError(stop_reason(seen, memory.watch, self._request.rules.stall_timeout_s))
         quiet = not (round_state.flying or sent or self._paused or memory.elect or self._sending.waits_for_others)
         memory.idle_since_s = (memory.idle_since_s if memory.idle_since_s is not None else now) if quiet else None
         if memory.idle_since_s is None:
@@ -290,9 +300,9 @@ class Window:
         if now - memory.idle_since_s >= wait_limit_s:
             lack = "the disks of their targets lack free space"
             if self._sending.others:
-                lack = f"moves of other tools ({listed([str(k) for k in self._sending.others])}) take their slots"
-            names = listed([str(round_state.schedule.steps[n].key) for n in round_state.waiting])
-            reasons = words or [f"{counted(len(round_state.waiting), 'step')} cannot start: {lack}: {names}"]
+                lack = f"moves of other tools ({list_items([str(k) for k in self._sending.others])}) take their slots"
+            names = list_items([str(round_state.schedule.steps[n].key) for n in round_state.waiting])
+            reasons = words or [f"{count_of(len(round_state.waiting), 'step')} cannot start: {lack}: {names}"]
             self.problems += reasons[1:]
             raise OperationFailedError(reasons[0])
 
@@ -300,10 +310,10 @@ class Window:
 ROUNDS = 20  # times that what may start is asked for in one tick, while some of it is held back
 
 
-class Sending:
+class MoveSender:
     """Sends what may start; `held` are the steps that could start but for a reason of their own, by reason."""
 
-    def __init__(self, parts: RunParts) -> None:
+    def __init__(self, parts: ReassignParts) -> None:
         self._reporter, self._reader, self._request = parts.reporter, parts.reader, parts.request
         self._problems, self._moves = parts.problems, parts.moves
         self._throttles, self._dirs = parts.throttles, parts.dirs
@@ -315,7 +325,7 @@ class Sending:
         self._told: set[str] = set()
 
     def send(
-        self, round_state: RoundState, live: Live, dirs: Dirs, context: Context, seen: Look
+        self, round_state: RoundState, live: LiveState, dirs: Dirs, context: Context, seen: BatchObservation
     ) -> tuple[RoundState, int]:
         """Send all that may start now; returns the state after it, and how many steps were sent."""
         self.held, self.waits_for_others, self._sourceless = {}, False, {}
@@ -340,7 +350,7 @@ class Sending:
         self._note_others(round_state, live)
         return round_state, len(round_state.flying) + len(round_state.done) - before
 
-    def _handle_foreign_moves(self, round_state: RoundState, live: Live, ours: Lists) -> RoundState:
+    def _handle_foreign_moves(self, round_state: RoundState, live: LiveState, ours: Lists) -> RoundState:
         """Moves of another process on partitions that wait: they are waited for, or these partitions are given up."""
         waiting = {
             round_state.schedule.steps[n].key for n in round_state.waiting if round_state.schedule.steps[n].target
@@ -358,24 +368,26 @@ class Sending:
             self._problems.append(f"{key} is being moved to {ids(target)} by another process; it is left alone")
         return settle(round_state, keys=foreign.keys())
 
-    def _note_others(self, round_state: RoundState, live: Live) -> None:
+    def _note_others(self, round_state: RoundState, live: LiveState) -> None:
         """Say it when nothing of ours is in flight, and moves of others are, to brokers that steps wait for."""
         wanted = {p.broker for n in round_state.waiting for p in round_state.schedule.steps[n].adding}
         busy = [k for k, r in sorted(live.running.items()) if not wanted.isdisjoint(r.adding)]
         self.others = () if round_state.flying else tuple(busy)
         if self.others:
-            self._tell(f"moves of other tools keep the brokers busy: {listed([str(k) for k in self.others])}")
+            self._tell(f"moves of other tools keep the brokers busy: {list_items([str(k) for k in self.others])}")
 
     def held_words(self) -> list[str]:
         """Why steps that could start do not, one sentence a reason."""
-        words = [f"{reason}: {listed([str(k) for k in keys])}" for reason, keys in sorted(self.held.items())]
+        words = [f"{reason}: {list_items([str(k) for k in keys])}" for reason, keys in sorted(self.held.items())]
         if self._sourceless:
             words.append(f"no live source, nothing can be copied: {sources_told(self._sourceless)}")
         return words
 
-    def _fit(self, round_state: RoundState, numbers: Iterable[int], live: Live) -> tuple[RoundState, dict[int, Goal]]:
+    def _fit(
+        self, round_state: RoundState, numbers: Iterable[int], live: LiveState
+    ) -> tuple[RoundState, dict[int, MoveGoal]]:
         """The goals of those steps that nothing is against; others wait, or are given up with a problem."""
-        goals: dict[int, Goal] = {}
+        goals: dict[int, MoveGoal] = {}
         dropped: set[TopicPartition] = set()
         for number in numbers:
             key = round_state.schedule.steps[number].key
@@ -401,8 +413,8 @@ class Sending:
         return (settle(round_state, keys=dropped) if dropped else round_state), goals
 
     def _within_lists(
-        self, round_state: RoundState, goals: Mapping[int, Goal], rates: Rates | None
-    ) -> tuple[RoundState, dict[int, Goal]]:
+        self, round_state: RoundState, goals: Mapping[int, MoveGoal], rates: BrokerRates | None
+    ) -> tuple[RoundState, dict[int, MoveGoal]]:
         """Those goals whose throttle entries fit into their topics' lists now."""
         if rates is None or is_unlimited(rates) or not goals:
             return round_state, dict(goals)
@@ -414,7 +426,7 @@ class Sending:
         return round_state, {n: g for n, g in goals.items() if g.key in fits}
 
     def _submit(
-        self, round_state: RoundState, goals: Mapping[int, Goal], rates: Rates | None, live: Live
+        self, round_state: RoundState, goals: Mapping[int, MoveGoal], rates: BrokerRates | None, live: LiveState
     ) -> RoundState:
         if not goals:
             return round_state
@@ -431,7 +443,7 @@ class Sending:
         return replace(round_state, moves={**round_state.moves, **sent})
 
     def _send_inside(
-        self, round_state: RoundState, numbers: Sequence[int], rates: Rates | None, live: Live
+        self, round_state: RoundState, numbers: Sequence[int], rates: BrokerRates | None, live: LiveState
     ) -> RoundState:
         """Tell brokers to move copies between their dirs."""
         works: dict[int, DirWork] = {}
@@ -469,7 +481,7 @@ class Sending:
 class Undo:
     """Cancels a plan's moves; those that do not let themselves be cancelled become problems."""
 
-    def __init__(self, parts: RunParts) -> None:
+    def __init__(self, parts: ReassignParts) -> None:
         self._clock, self._journal, self._reporter = parts.clock, parts.journal, parts.reporter
         self._problems, self._reader, self._moves = parts.problems, parts.reader, parts.moves
         self._dirs, self._plan_reader = parts.dirs, parts.plan_reader
@@ -501,7 +513,7 @@ class Undo:
                 )
         return frozenset(refused)
 
-    def _keep_in_dirs(self, direction: Direction, live: Live) -> None:
+    def _keep_in_dirs(self, direction: Direction, live: LiveState) -> None:
         """Cancel moves inside brokers: an abort all of ours, others those of copies that are where they belong."""
         moving = self._dirs.on_the_way(self._journal.state.dirs_sent, live)
         if direction is not Direction.ABORT:
@@ -559,23 +571,23 @@ LOOKS = 4
 class PlanReader:
     """Looks at one plan's partitions; `recovered` is what was found of a run whose journal is not whole."""
 
-    def __init__(self, plan: Plan, clock: Clock, reader: ClusterReader, dirs: LogDirs, journal: RunJournal) -> None:
+    def __init__(self, plan: Plan, clock: Clock, reader: RetryingReader, dirs: LogDirs, journal: RunJournal) -> None:
         self._plan, self._clock, self._reader, self._dirs, self._journal = plan, clock, reader, dirs, journal
         self._topics = {e.topic for e in plan.scope}
-        self.recovered = Recovered()
+        self.recovered = RecoveredThrottles()
 
-    def live(self) -> Live:
+    def live(self) -> LiveState:
         """The cluster with all topics of the plan."""
         return self._reader.live(self._topics)
 
-    def assess(self, live: Live) -> Assessment:
+    def assess(self, live: LiveState) -> Assessment:
         """Where each move stands."""
         state, lost = self._journal.state, self.recovered
         trail = state.trail if not lost.lists else {**state.trail, **{k: (v,) for k, v in lost.lists.items()}}
         cancelled = (state.cancelled and bool(state.submitted)) or state.is_lost or lost.throttled
         return assess(self._plan, live, trail=trail, cancelled_by_us=cancelled)
 
-    def look(self, *, settle: bool = False) -> tuple[Live, Assessment]:
+    def look(self, *, settle: bool = False) -> tuple[LiveState, Assessment]:
         """Observe and assess; `settle` looks again for a moment while lists seem changed (metadata may lag)."""
         for _ in paced(self._clock, range(LOOKS if settle else 1), 0.5):
             live = self.live()
@@ -585,21 +597,21 @@ class PlanReader:
         return live, assessment
 
     def left(
-        self, direction: Direction, live: Live, assessment: Assessment
-    ) -> tuple[tuple[Goal, ...], tuple[DirWork, ...]]:
+        self, direction: Direction, live: LiveState, assessment: Assessment
+    ) -> tuple[tuple[MoveGoal, ...], tuple[DirWork, ...]]:
         """What the run still has to do: lists to reach, with their live sizes, and copies that change their dir."""
         undone = direction is Direction.ROLLBACK
         goals = rollback_goals(assessment, live)[0] if undone else apply_goals(assessment)
         return self._reader.sized(goals, live), self._dirs.left(self.inside(direction, live))
 
-    def inside(self, direction: Direction, live: Live) -> tuple[DirWork, ...]:
+    def inside(self, direction: Direction, live: LiveState) -> tuple[DirWork, ...]:
         """The copies that change their log dir inside a broker, done or not."""
         undone = direction is Direction.ROLLBACK
         return dir_work(self._plan, live, undone=undone, sent=self._journal.state.dirs_sent)
 
     def after_others(
-        self, reporter: Reporter, live: Live, assessment: Assessment, program: str, dead_after_s: float
-    ) -> tuple[Live, Assessment]:
+        self, reporter: Reporter, live: LiveState, assessment: Assessment, program: str, dead_after_s: float
+    ) -> tuple[LiveState, Assessment]:
         """Wait until no other process moves partitions; returns the last look.
 
         Raises `RefusedError` with the command that cancels them once moves among them have waited for so long for a
@@ -615,7 +627,7 @@ class PlanReader:
             if not others:
                 break
             if not announced:
-                names = listed([str(key) for key in others])
+                names = list_items([str(key) for key in others])
                 what = "planned partitions" if diverted else "partitions"
                 reporter.warn(f"another process moves {what}, waiting for the end of it: {names}")
                 announced = True

@@ -161,7 +161,7 @@ def abort(
 
     cli = cli_context(ctx)
     wait_s = parse_duration(wait, "--wait")
-    selection, choice = _meant(cli, chosen, foreign)
+    selection, choice = _resolve_choice(cli, chosen, foreign)
     if selection is not None:
         _abort_foreign(cli, selection, consent, without_lease=without_lease)
         return
@@ -205,7 +205,9 @@ def abort(
     finish(cli, outcome_report(outcome))
 
 
-def _meant(cli: CliContext, chosen: RunChoice, foreign: ForeignOptions) -> tuple[ForeignSelection | None, RunChoice]:
+def _resolve_choice(
+    cli: CliContext, chosen: RunChoice, foreign: ForeignOptions
+) -> tuple[ForeignSelection | None, RunChoice]:
     """(what of others is meant, None if a run is; the run). A map means its moves, or the unfinished run of that map.
 
     Raises `UsageError` if both are named.
@@ -369,7 +371,7 @@ def throttle(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WatchOptions:
+class StatusWatchOptions:
     """How long and how often `status` looks."""
 
     watch: bool = option(False, "--watch", "-w", help="Refresh until nothing moves and no run is active.")
@@ -411,7 +413,7 @@ class WatchOptions:
 
 
 @with_option_groups
-def status(ctx: typer.Context, options: WatchOptions) -> None:
+def status(ctx: typer.Context, options: StatusWatchOptions) -> None:
     """Show all running moves of the cluster: progress, rate, ETA, and what is stalled and why.
 
     For runs of kafkakit it shows the time left now and as forecast at the start, and what the run is doing. It also
@@ -434,7 +436,7 @@ def status(ctx: typer.Context, options: WatchOptions) -> None:
     from kafkakit.execution.act.leases import LeaseReader
     from kafkakit.execution.act.retrier import Retrier
     from kafkakit.execution.act.run_journal import KnownRuns
-    from kafkakit.execution.act.status_loop import READ_TIMEOUT_S, Observer, look_once
+    from kafkakit.execution.act.status_loop import READ_TIMEOUT_S, StatusObserver, look_once
     from kafkakit.execution.act.status_loop import watch as watch_moves
     from kafkakit.execution.decide.status import StatusView
     from kafkakit.execution.decide.status_looks import QUIET_S
@@ -455,7 +457,7 @@ def status(ctx: typer.Context, options: WatchOptions) -> None:
 
     with open_session(cli, read_only=True) as session, cli.output.screen() as screen:
         lock_holder = partial(locked_by, session.host_lock(session.cluster_id))
-        observer = Observer(
+        observer = StatusObserver(
             session.admin,
             session.clock,
             KnownRuns(cli.settings.state_dir, session.cluster_id),
@@ -495,17 +497,17 @@ def list_moves(
     kafkakit --profile prod reassign list --foreign -o tsv | cut -f1,2
     """
     from kafkakit.execution.act.run_journal import KnownRuns
-    from kafkakit.execution.act.status_loop import Observer
-    from kafkakit.reassign.report.status import chosen, list_report
+    from kafkakit.execution.act.status_loop import StatusObserver
+    from kafkakit.reassign.report.status import choose_moves, list_report
 
     cli = cli_context(ctx)
     with open_session(cli, read_only=True) as session:
         runs = KnownRuns(cli.settings.state_dir, session.cluster_id)
-        observer = Observer(
+        observer = StatusObserver(
             session.admin, session.clock, runs, lambda: None, window_s=0.0, program=cli.program, whole=False
         )
         view = observer.look()
-    moves = chosen(view.moves, ours=ours, foreign=foreign)
+    moves = choose_moves(view.moves, ours=ours, foreign=foreign)
     finish(cli, list_report(view.cluster_id, moves, view.around.damaged))
 
 
@@ -587,7 +589,7 @@ def cleanup(
     cli = cli_context(ctx)
     state_dir = cli.settings.state_dir
     only_shows = dry_run or not (yes or cli.input_allowed)
-    selection, choice = _meant(cli, named.choice(), foreign)
+    selection, choice = _resolve_choice(cli, named.choice(), foreign)
     with open_session(cli, read_only=only_shows) as session:
         access = session.claim("reassign cleanup", without_lease=without_lease)
         journals: tuple[LineFile, ...] = journal_files(state_dir, access.cluster_id)

@@ -13,10 +13,10 @@ from kafkakit.core.errors import RefusedError
 from kafkakit.core.journal_lines import RecordKind
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.core.plan import Plan
-from kafkakit.execution.decide.journal import ConfigKey, RateHold, Record, RunState, What
-from kafkakit.execution.decide.plan_state import Goal, Live
-from kafkakit.execution.decide.runs import Recovered, moves_sent, moves_under
-from kafkakit.execution.decide.schedule.work import RateRequest, Rates
+from kafkakit.execution.decide.journal import ConfigKey, JournalSubject, RateHold, Record, RunState
+from kafkakit.execution.decide.plan_state import LiveState, MoveGoal
+from kafkakit.execution.decide.runs import RecoveredThrottles, moves_sent, moves_under
+from kafkakit.execution.decide.schedule.work import BrokerRates, RateRequest
 from kafkakit.execution.decide.throttle import INSIDE_RATE, LIST_KEYS, RATE_KEYS, WILDCARD, Configs, split_list
 from kafkakit.reassign.decide.foreign import ForeignMoves, ForeignSelection, ForeignThrottle
 
@@ -98,7 +98,7 @@ class Leftover:
     runs: tuple[LeftByRun, ...] = ()
     unowned: tuple[UnownedThrottle, ...] = ()
     damaged: tuple[str, ...] = ()
-    recovered: Mapping[str, Recovered] = field(default_factory=dict)
+    recovered: Mapping[str, RecoveredThrottles] = field(default_factory=dict)
     plans: Mapping[str, Plan] = field(default_factory=dict)
     others: tuple[ForeignThrottle, ...] = ()
     silent: tuple[int, ...] = ()
@@ -121,7 +121,7 @@ class Leftover:
 
 def find_leftovers(
     states: Mapping[str, RunState],
-    live: Live,
+    live: LiveState,
     brokers: Configs,
     topics: Configs,
     changing_dirs: Mapping[int, int],
@@ -136,13 +136,13 @@ def find_leftovers(
     return Leftover(
         cluster_id=live.cluster_id,
         runs=tuple(_by_run(name, s, live, brokers, topics, changing_dirs) for name, s in throttled.items()),
-        unowned=_unowned(tuple(throttled.values()), brokers, topics),
+        unowned=_unowned_throttles(tuple(throttled.values()), brokers, topics),
         damaged=tuple(damaged),
     )
 
 
 def _by_run(
-    name: str, state: RunState, live: Live, brokers: Configs, topics: Configs, changing_dirs: Mapping[int, int]
+    name: str, state: RunState, live: LiveState, brokers: Configs, topics: Configs, changing_dirs: Mapping[int, int]
 ) -> LeftByRun:
     rates = tuple(_rate(key, hold, live, brokers) for key, hold in sorted(state.rates.items()))
     lists = tuple(_list(key, entries, topics) for key, entries in sorted(state.entries.items()))
@@ -160,7 +160,7 @@ def _by_run(
     )
 
 
-def _rate(key: ConfigKey, hold: RateHold, live: Live, brokers: Configs) -> LeftRate:
+def _rate(key: ConfigKey, hold: RateHold, live: LiveState, brokers: Configs) -> LeftRate:
     now = brokers.get(key.name, {}).get(key.key)
     if not live.is_alive(int(key.name)):
         fate = LeftoverStatus.DEAD
@@ -182,7 +182,7 @@ def _list(key: ConfigKey, entries: Sequence[str], topics: Configs) -> LeftList:
     return LeftList(key=key, entries=ours, fate=LeftoverStatus.FOREIGN if WILDCARD in there else fate)
 
 
-def _unowned(states: Collection[RunState], brokers: Configs, topics: Configs) -> tuple[UnownedThrottle, ...]:
+def _unowned_throttles(states: Collection[RunState], brokers: Configs, topics: Configs) -> tuple[UnownedThrottle, ...]:
     """Rates with values that are not ours, and list entries that are not."""
     ours: dict[ConfigKey, set[str]] = {}
     for state in states:
@@ -216,31 +216,31 @@ class ThrottleResult:
 
     cluster_id: str
     by: str
-    rates: Rates
+    rates: BrokerRates
     moves: int | None = None
     problems: tuple[str, ...] = ()
     is_plan: bool = False
 
 
-def rates_for(request: RateRequest, present: Rates | None) -> Rates:
+def rates_for(request: RateRequest, present: BrokerRates | None) -> BrokerRates:
     """What is asked for, laid over the present rates (None: not known here); `RefusedError` where those are needed."""
     if present is None and not request.given:
         raise RefusedError(
             "the rates of the running executor are not known on this host",
             hint="also give a rate for all brokers, such as 20MB",
         )
-    return request.over(present or Rates())
+    return request.over(present or BrokerRates())
 
 
-def present_rates(states: Iterable[RunState], token: int) -> Rates | None:
+def present_rates(states: Iterable[RunState], token: int) -> BrokerRates | None:
     """The rates of the run with that fencing token, by this host's journals; None when they do not know it."""
     for state in states:
         if state.token == token and state.unsettled:
-            return state.wanted or Rates()
+            return state.wanted or BrokerRates()
     return None
 
 
-def choose_run(states: Mapping[str, RunState], live: Live, changing: Mapping[str, Collection[int]]) -> str:
+def choose_run(states: Mapping[str, RunState], live: LiveState, changing: Mapping[str, Collection[int]]) -> str:
     """The one journal whose moves are under way; `changing` are brokers with copies between dirs, by journal."""
     found = [name for name, s in sorted(states.items()) if moves_sent(s, live) or changing.get(name)]
     if not found:
@@ -254,14 +254,14 @@ def choose_run(states: Mapping[str, RunState], live: Live, changing: Mapping[str
     return found[0]
 
 
-def goals_in_flight(state: RunState, live: Live) -> tuple[Goal, ...]:
+def goals_in_flight(state: RunState, live: LiveState) -> tuple[MoveGoal, ...]:
     """The running moves of a journal, with the brokers that have a full copy."""
     goals = []
     for key in moves_sent(state, live):
         now = live.states.get(key)
         running = live.running[key]
         if now is not None:
-            goals.append(Goal(key=key, target=running.target, holders=_holders(now, running.adding), running=True))
+            goals.append(MoveGoal(key=key, target=running.target, holders=_holders(now, running.adding), running=True))
     return tuple(goals)
 
 
@@ -269,7 +269,7 @@ def assigned_dirs(records: Iterable[Record]) -> dict[TopicPartitionReplica, str]
     """The log dir that a journal's runs named last for each copy."""
     found: dict[TopicPartitionReplica, str] = {}
     for record in records:
-        if record.kind is RecordKind.INTENT and record.what is What.DIRS:
+        if record.kind is RecordKind.INTENT and record.what is JournalSubject.DIRS:
             found |= {TopicPartitionReplica(t, p, b): path for t, p, b, path in record.data["replicas"]}
     return found
 

@@ -12,9 +12,9 @@ from enum import StrEnum
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import Reassignment, TopicPartition
-from kafkakit.core.text import option_word, quote, some
+from kafkakit.core.text import few_of, option_word, quote
 from kafkakit.execution.decide.journal import ConfigKey
-from kafkakit.execution.decide.plan_state import Live
+from kafkakit.execution.decide.plan_state import LiveState
 from kafkakit.execution.decide.status import owner_of
 from kafkakit.execution.decide.status_looks import KnownRun
 from kafkakit.execution.decide.throttle import (
@@ -101,9 +101,9 @@ def map_selection(entries: Iterable[tuple[TopicPartition, Sequence[int]]], sourc
 def require_existing(selection: ForeignSelection, keys: Collection[TopicPartition], names: Collection[str]) -> None:
     """Raise `UsageError` for topics and partitions that were named and do not exist; `names` are those that do."""
     if gone := sorted(selection.named_topics - set(names)):
-        raise UsageError(f"topic {some(gone)} does not exist in this cluster", hint="check the name")
+        raise UsageError(f"topic {few_of(gone)} does not exist in this cluster", hint="check the name")
     if absent := sorted(selection.partitions - set(keys)):
-        raise UsageError(f"partition {some(list(map(str, absent)))} does not exist", hint="write TOPIC-PARTITION")
+        raise UsageError(f"partition {few_of(list(map(str, absent)))} does not exist", hint="write TOPIC-PARTITION")
 
 
 def _partition(text: str) -> TopicPartition:
@@ -132,7 +132,7 @@ class ForeignMoves:
     dead: frozenset[int] = frozenset()
 
 
-def choose_moves(selection: ForeignSelection, live: Live, runs: Sequence[KnownRun]) -> ForeignMoves:
+def choose_moves(selection: ForeignSelection, live: LiveState, runs: Sequence[KnownRun]) -> ForeignMoves:
     """The running moves that the selection means. A move of a run that has ended counts as foreign."""
     moves: list[Reassignment] = []
     ours: dict[str, list[TopicPartition]] = {}
@@ -194,8 +194,8 @@ def choose_throttles(
                 fates.setdefault(ForeignFate.RUNNING if is_needed else ForeignFate.REMOVE, []).append(entry)
         going[key] = set(fates.get(ForeignFate.REMOVE, ()))
         found += [ForeignThrottle(key=key, value=",".join(e), fate=fate) for fate, e in sorted(fates.items())]
-    concerned = _concerned(selection, running, hosts, found)
-    staying = _staying(topics, going, hosts)
+    concerned = _concerned_brokers(selection, running, hosts, found)
+    staying = _staying_brokers(topics, going, hosts)
     taking_part = {b for key in moving for b in running[key].replicas}
     copying = set() if unthrottle_running else {b for b, copies in changing_dirs.items() if copies}
     for key, value in rates:
@@ -222,7 +222,7 @@ def _is_needed(topic: str, entry: str, moving: Collection[TopicPartition]) -> bo
     return any(key.topic == topic for key in moving)
 
 
-def _concerned(
+def _concerned_brokers(
     selection: ForeignSelection,
     running: Mapping[TopicPartition, Reassignment],
     hosts: Hosts,
@@ -236,7 +236,7 @@ def _concerned(
     return found | selection.brokers
 
 
-def _staying(topics: Configs, going: Mapping[ConfigKey, Collection[str]], hosts: Hosts) -> dict[str, set[int]]:
+def _staying_brokers(topics: Configs, going: Mapping[ConfigKey, Collection[str]], hosts: Hosts) -> dict[str, set[int]]:
     """The brokers that lists still throttle once these entries are gone, by the key of the rate."""
     holders: dict[str, set[int]] = {}
     wide = {t for t, values in topics.items() if any(WILDCARD in split_list(values.get(k)) for k in LIST_KEYS)}
@@ -258,7 +258,7 @@ def _staying(topics: Configs, going: Mapping[ConfigKey, Collection[str]], hosts:
     return found
 
 
-def unchanged(
+def split_unchanged(
     now: Iterable[ForeignThrottle], shown: Mapping[ConfigKey, Collection[str]]
 ) -> tuple[tuple[ForeignThrottle, ...], tuple[ConfigKey, ...]]:
     """(what may be removed now, keys that changed since they were `shown`): nobody agreed to remove another value."""

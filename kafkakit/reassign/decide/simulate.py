@@ -17,21 +17,21 @@ from kafkakit.core.findings import stops_above_replicas
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, TopicPartition, TopicPartitionReplica
 from kafkakit.core.options import REPEATED, not_typed, option, parsed_option
 from kafkakit.core.plan import DirMove, Move, Plan
-from kafkakit.core.quantities import counted, format_duration, parse_duration, parse_percent, parse_rate
-from kafkakit.execution.decide.progress import RunPosition, startable
+from kafkakit.core.quantities import count_of, format_duration, parse_duration, parse_percent, parse_rate
+from kafkakit.execution.decide.progress import RunPosition, startable_steps
 from kafkakit.execution.decide.schedule.scheduler import plan_schedule
 from kafkakit.execution.decide.schedule.work import (
     Bottleneck,
+    BrokerRates,
     DirTask,
     Disk,
-    Limits,
-    Place,
-    Rates,
+    LogDirPlace,
+    PartitionTask,
     Schedule,
+    ScheduleLimits,
+    ScheduleStep,
     Speeds,
-    Step,
     StepKind,
-    Task,
 )
 from kafkakit.simulator.cluster import DiskSeen, QuotaModel, SimBroker, SimCluster, SimDisk, SimMove, SimPartition
 from kafkakit.simulator.simulation import Simulation
@@ -42,12 +42,12 @@ HANG_S = 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class SimulationSample:
     """One look: bytes per second copied since the last one, and the fullest log dir with its share in use."""
 
     at_s: int
     bytes_per_s: float
-    fullest: Place | None
+    fullest: LogDirPlace | None
     use: float
 
 
@@ -55,7 +55,7 @@ class Sample:
 class DirPeak:
     """The most that a log dir held at any look, and when it went offline because it was full (None: never)."""
 
-    place: Place
+    place: LogDirPlace
     peak_bytes: int
     total_bytes: int | None
     filled_at_s: int | None = None
@@ -96,7 +96,7 @@ class Case:
     hanging: tuple[TopicPartition, ...]
     immovable: Mapping[TopicPartition, str]
     detours: int
-    samples: tuple[Sample, ...]
+    samples: tuple[SimulationSample, ...]
 
     @property
     def filled(self) -> tuple[DirPeak, ...]:
@@ -215,7 +215,7 @@ class SimulateRequest:
     quota_window: int = option(
         11, "--quota-window", min=2, max=1000, help="replication.quota.window.num of the brokers."
     )
-    limits: Limits = Limits()
+    limits: ScheduleLimits = ScheduleLimits()
     most_s: int = not_typed(7 * 86_400)
 
     def __post_init__(self) -> None:
@@ -236,7 +236,7 @@ class SimulationScene:
     """What all cases share: the cluster, the moves still to make as tasks, their disks, racks, and remarks."""
 
     cluster: SimCluster
-    tasks: tuple[Task, ...]
+    tasks: tuple[PartitionTask, ...]
     dir_tasks: tuple[DirTask, ...]
     disks: tuple[Disk, ...]
     racks: dict[int, str | None]
@@ -253,11 +253,11 @@ def play(scene: SimulationScene, request: SimulateRequest, order: Order, throttl
         scene.dir_tasks,
         scene.disks,
         request.limits,
-        Rates(into=throttle, out=throttle, inside=throttle),
+        BrokerRates(into=throttle, out=throttle, inside=throttle),
         Speeds(line_bytes_per_s=float(request.line_rate), efficiency=float(request.efficiency)),
         racks=scene.racks,
     )
-    player = _Player(scene, request, schedule, order, throttle)
+    player = _CasePlayer(scene, request, schedule, order, throttle)
     duration = player.run()
     return Case(
         order=order,
@@ -278,7 +278,7 @@ def play(scene: SimulationScene, request: SimulateRequest, order: Order, throttl
     )
 
 
-class _Player:
+class _CasePlayer:
     def __init__(
         self, scene: SimulationScene, request: SimulateRequest, schedule: Schedule, order: Order, throttle: int | None
     ) -> None:
@@ -286,14 +286,14 @@ class _Player:
         for broker in scene.cluster.brokers:
             self.simulation.set_rates(broker.id, into=throttle, out=throttle)
             self.simulation.set_inside_rate(broker.id, throttle)
-        self.samples: list[Sample] = []
-        self.peaks: dict[Place, DirPeak] = {}
+        self.samples: list[SimulationSample] = []
+        self.peaks: dict[LogDirPlace, DirPeak] = {}
         self._starter = Starter(schedule, scene, order, request.limits)
         self._targets = {t.key: t.target for t in scene.tasks}
         self._faults: list[Fault] = list(request.faults)
         self._most_s = request.most_s
         self._look_s = max(1, min(LONGEST_LOOK_S, round(schedule.bound_s / LOOKS)))
-        self._failed_before = {Place(d.broker, d.path) for d in self.simulation.disks if d.failed}
+        self._failed_before = {LogDirPlace(d.broker, d.path) for d in self.simulation.disks if d.failed}
 
     @property
     def unfinished(self) -> list[TopicPartition]:
@@ -340,16 +340,18 @@ class _Player:
             (self.simulation.kill if fault.kind is FaultKind.KILL else self.simulation.revive)(fault.broker)
 
     def _note(self, rate: float) -> None:
-        fullest: tuple[float, Place | None] = (0.0, None)
+        fullest: tuple[float, LogDirPlace | None] = (0.0, None)
         for disk in self.simulation.disks:
-            place = Place(disk.broker, disk.path)
+            place = LogDirPlace(disk.broker, disk.path)
             use = disk.used_bytes / disk.total_bytes if disk.total_bytes else 0.0
             if use > fullest[0]:
                 fullest = (use, place)
             self._peak(place, disk)
-        self.samples.append(Sample(at_s=self.simulation.now_s, bytes_per_s=rate, fullest=fullest[1], use=fullest[0]))
+        self.samples.append(
+            SimulationSample(at_s=self.simulation.now_s, bytes_per_s=rate, fullest=fullest[1], use=fullest[0])
+        )
 
-    def _peak(self, place: Place, disk: DiskSeen) -> None:
+    def _peak(self, place: LogDirPlace, disk: DiskSeen) -> None:
         old = self.peaks.get(place)
         newly = disk.failed and place not in self._failed_before
         if old is not None and old.peak_bytes >= disk.used_bytes and not (newly and old.filled_at_s is None):
@@ -373,7 +375,7 @@ def build_scene(plan: Plan, snapshot: ClusterSnapshot, request: SimulateRequest)
             f"the plan is for cluster {plan.cluster_id}, the snapshot is of {snapshot.cluster_id}",
             hint="give a snapshot of the plan's cluster",
         )
-    tally = _Tally(plan, snapshot, request)
+    tally = _CopyTally(plan, snapshot, request)
     known = {b.id for b in snapshot.brokers}
     missing = sorted({b for t in tally.tasks for b in t.target} - known)
     if missing:
@@ -405,7 +407,7 @@ def check_faults(scene: SimulationScene, request: SimulateRequest) -> None:
             raise UsageError(f"--{fault.kind.value}: broker {fault.broker} is not in the cluster")
 
 
-class _Tally:
+class _CopyTally:
     """One pass over the snapshot's partitions."""
 
     def __init__(self, plan: Plan, snapshot: ClusterSnapshot, request: SimulateRequest) -> None:
@@ -415,13 +417,13 @@ class _Tally:
             self._dir_moves[TopicPartition(item.topic, item.partition)].append(item)
         self.dir_tasks: list[DirTask] = []
         everything = sum(p.known_bytes or 0 for _, p in snapshot.partitions())
-        self.tasks: list[Task] = []
+        self.tasks: list[PartitionTask] = []
         self.partitions: list[SimPartition] = []
-        self.growth: dict[Place, float] = defaultdict(float)
-        self.other_growth: dict[Place, float] = defaultdict(float)
+        self.growth: dict[LogDirPlace, float] = defaultdict(float)
+        self.other_growth: dict[LogDirPlace, float] = defaultdict(float)
         self.into: dict[int, float] = defaultdict(float)
         self.out: dict[int, float] = defaultdict(float)
-        self.held: dict[Place, int] = defaultdict(int)
+        self.held: dict[LogDirPlace, int] = defaultdict(int)
         self.done = self.unknown = 0
         self._registered = {b.id for b in snapshot.brokers if b.state is not BrokerState.MISSING}
         self._alive = {b.id for b in snapshot.brokers if b.is_alive}
@@ -446,7 +448,7 @@ class _Tally:
 
     def _take_other(self, partition: Partition, size: int, ingest: float) -> None:
         for broker in partition.replicas:
-            place = Place(broker, partition.replica_dirs.get(broker, ""))
+            place = LogDirPlace(broker, partition.replica_dirs.get(broker, ""))
             self.held[place] += partition.replica_bytes.get(broker, size)
             self.growth[place] += ingest
             self.other_growth[place] += ingest
@@ -460,8 +462,8 @@ class _Tally:
         holders = tuple(b for b in self._holders(partition) if b in self._registered)
         dirs = {b: d for b, d in partition.replica_dirs.items() if b in holders}
         for broker in holders:
-            self.held[Place(broker, dirs.get(broker, ""))] += partition.replica_bytes.get(broker, size)
-            self.growth[Place(broker, dirs.get(broker, ""))] += ingest
+            self.held[LogDirPlace(broker, dirs.get(broker, ""))] += partition.replica_bytes.get(broker, size)
+            self.growth[LogDirPlace(broker, dirs.get(broker, ""))] += ingest
         in_sync = tuple(b for b in (partition.isr or holders) if b in holders and b in self._alive)
         leader = partition.leader if partition.leader in in_sync else next(iter(in_sync), None)
         text = configs.get("min.insync.replicas", "1") if isinstance(configs, dict) else "1"
@@ -485,7 +487,7 @@ class _Tally:
             self.done += 1
         else:
             self.tasks.append(
-                Task(
+                PartitionTask(
                     key=key,
                     holders=holders,
                     target=move.after,
@@ -513,20 +515,20 @@ class _Tally:
             )
 
 
-def _broker(broker: Broker, tally: _Tally, request: SimulateRequest) -> SimBroker:
+def _broker(broker: Broker, tally: _CopyTally, request: SimulateRequest) -> SimBroker:
     paths = [d.path for d in broker.log_dirs] or [""]
     disks = []
     for path in paths:
         found = next((d for d in broker.log_dirs if d.path == path), None)
         total = found.total_bytes if found else None
         usable = found.usable_bytes if found else None
-        used = total - usable if total is not None and usable is not None else tally.held[Place(broker.id, path)]
+        used = total - usable if total is not None and usable is not None else tally.held[LogDirPlace(broker.id, path)]
         disks.append(
             SimDisk(
                 path=path,
                 total_bytes=total if usable is not None else None,
                 used_bytes=used,
-                growth_bytes_per_s=tally.other_growth[Place(broker.id, path)],
+                growth_bytes_per_s=tally.other_growth[LogDirPlace(broker.id, path)],
                 failed=bool(found and found.error),
             )
         )
@@ -541,29 +543,29 @@ def _broker(broker: Broker, tally: _Tally, request: SimulateRequest) -> SimBroke
     )
 
 
-def _disks(brokers: Iterable[Broker], tally: _Tally) -> Iterable[Disk]:
+def _disks(brokers: Iterable[Broker], tally: _CopyTally) -> Iterable[Disk]:
     for broker in brokers:
         for found in broker.log_dirs:
             yield Disk(
-                place=Place(broker.id, found.path),
+                place=LogDirPlace(broker.id, found.path),
                 total_bytes=found.total_bytes if found.usable_bytes is not None else None,
                 usable_bytes=found.usable_bytes,
-                growth_bytes_per_s=tally.growth[Place(broker.id, found.path)],
+                growth_bytes_per_s=tally.growth[LogDirPlace(broker.id, found.path)],
                 closed=bool(found.error) or found.cordoned,
             )
 
 
-def _notes(plan: Plan, tally: _Tally) -> Iterable[str]:
+def _notes(plan: Plan, tally: _CopyTally) -> Iterable[str]:
     if tally.done:
-        yield f"{counted(tally.done, 'move')} of the plan done already"
+        yield f"{count_of(tally.done, 'move')} of the plan done already"
     if tally.gone:
-        yield f"{counted(tally.gone, 'partition')} of the plan not in the snapshot"
+        yield f"{count_of(tally.gone, 'partition')} of the plan not in the snapshot"
     if tally.unknown:
-        yield f"{counted(tally.unknown, 'partition')} of unknown size, taken as empty"
+        yield f"{count_of(tally.unknown, 'partition')} of unknown size, taken as empty"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Going:
+class StartableMoves:
     """What is to be sent now: moves, and copies with the dir of their broker that they change to."""
 
     moves: tuple[SimMove, ...]
@@ -571,17 +573,17 @@ class Going:
 
 
 class Starter:
-    """Hands out steps as they may start: by `startable`, as the executor does.
+    """Hands out steps as they may start: by `startable_steps`, as the executor does.
 
     The plan's order is the same without any sight of disks, `all-at-once` without any limit.
     """
 
-    def __init__(self, schedule: Schedule, scene: SimulationScene, order: Order, limits: Limits) -> None:
+    def __init__(self, schedule: Schedule, scene: SimulationScene, order: Order, limits: ScheduleLimits) -> None:
         self._order = order
         self._limits = limits
         steps = schedule.steps
         if order is not Order.SCHEDULE:
-            steps = (*(_plain(t) for t in scene.tasks), *(_inside(t) for t in scene.dir_tasks))
+            steps = (*(_plain_step(t) for t in scene.tasks), *(_inside_step(t) for t in scene.dir_tasks))
         self._schedule = Schedule(steps=steps, makespan_s=schedule.makespan_s, bound_s=schedule.bound_s)
         self._done: frozenset[int] = frozenset()
         self._running: set[int] = set()
@@ -598,7 +600,7 @@ class Starter:
         left = (s.key for k, s in enumerate(self._schedule.steps) if k not in self._done)
         return list(dict.fromkeys(left))
 
-    def next_steps(self, simulation: Simulation) -> Going:
+    def next_steps(self, simulation: Simulation) -> StartableMoves:
         """What to submit now, given what has ended since and what the log dirs hold. O(steps not ended)."""
         steps = self._schedule.steps
         ended = {k for k in self._running if _has_ended(steps[k], simulation)}
@@ -607,7 +609,7 @@ class Starter:
         chosen = self._chosen(simulation.disks)
         self._running.update(chosen)
         picked = [steps[k] for k in chosen]
-        return Going(
+        return StartableMoves(
             moves=tuple(self._move(s) for s in picked if s.kind is not StepKind.INSIDE),
             dir_moves=tuple((_replica(s), s.adding[0].log_dir) for s in picked if s.kind is StepKind.INSIDE),
         )
@@ -623,49 +625,49 @@ class Starter:
             usable={_place(d): (d.total_bytes or 0) - d.used_bytes for d in known},
             arriving_bytes_left={_place(d): d.arriving_bytes for d in known},
         )
-        return startable(self._schedule, standing, self._limits, {_place(d): d.total_bytes for d in known})
+        return startable_steps(self._schedule, standing, self._limits, {_place(d): d.total_bytes for d in known})
 
-    def _move(self, step: Step) -> SimMove:
+    def _move(self, step: ScheduleStep) -> SimMove:
         dirs = {p.broker: p.log_dir for p in step.adding if p.log_dir} or self._dirs.get(step.key, {})
         return SimMove(key=step.key, target=step.target, dirs=dirs)
 
 
-def _has_ended(step: Step, simulation: Simulation) -> bool:
+def _has_ended(step: ScheduleStep, simulation: Simulation) -> bool:
     if step.kind is StepKind.INSIDE:
         return _replica(step) in simulation.finished_dirs
     return step.key in simulation.finished
 
 
-def _replica(step: Step) -> TopicPartitionReplica:
+def _replica(step: ScheduleStep) -> TopicPartitionReplica:
     return TopicPartitionReplica(step.key.topic, step.key.partition, step.adding[0].broker)
 
 
-def _place(disk: DiskSeen) -> Place:
-    return Place(disk.broker, disk.path)
+def _place(disk: DiskSeen) -> LogDirPlace:
+    return LogDirPlace(disk.broker, disk.path)
 
 
-def _plain(task: Task) -> Step:
-    return Step(
+def _plain_step(task: PartitionTask) -> ScheduleStep:
+    return ScheduleStep(
         key=task.key,
         kind=StepKind.MOVE,
         target=task.target,
         leader=task.leader,
-        adding=tuple(Place(b, task.wanted_dirs.get(b, "")) for b in task.adding),
-        removing=tuple(Place(b, task.dirs.get(b, "")) for b in task.removing),
+        adding=tuple(LogDirPlace(b, task.wanted_dirs.get(b, "")) for b in task.adding),
+        removing=tuple(LogDirPlace(b, task.dirs.get(b, "")) for b in task.removing),
         size_bytes=task.size_bytes,
         start_s=0.0,
         end_s=0.0,
     )
 
 
-def _inside(task: DirTask) -> Step:
-    return Step(
+def _inside_step(task: DirTask) -> ScheduleStep:
+    return ScheduleStep(
         key=task.key,
         kind=StepKind.INSIDE,
         target=(),
         leader=None,
-        adding=(Place(task.broker, task.target_dir),),
-        removing=(Place(task.broker, task.source_dir),),
+        adding=(LogDirPlace(task.broker, task.target_dir),),
+        removing=(LogDirPlace(task.broker, task.source_dir),),
         size_bytes=task.size_bytes,
         start_s=0.0,
         end_s=0.0,

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.plan import Plan
-from kafkakit.core.quantities import counted, format_bytes, format_rate, format_rough_time
+from kafkakit.core.quantities import count_of, format_bytes, format_rate, format_rough_time
 from kafkakit.core.text import ShellCommand, shell_command
 from kafkakit.execution.decide.journal import ConfigKey, RunState
-from kafkakit.execution.decide.plan_state import NOT_ALIVE, Goal, Live, PartitionVerdict, ids, listed
-from kafkakit.execution.decide.runs import Commands, Direction, Outcome
+from kafkakit.execution.decide.plan_state import NOT_ALIVE, LiveState, MoveGoal, PartitionVerdict, ids, list_items
+from kafkakit.execution.decide.runs import Commands, Direction, RunOutcome
 from kafkakit.execution.decide.schedule.work import (
-    Rates,
+    BrokerRates,
     is_unlimited,
     lifting_options,
     rate_words,
@@ -34,13 +34,15 @@ from kafkakit.reassign.decide.changes import (
     UnownedThrottle,
 )
 from kafkakit.reassign.decide.foreign import ForeignFate, ForeignMoves, ForeignSelection
-from kafkakit.report.report import NextCommands, Part, Remarks, Report, ResultTable, attributes, capped
+from kafkakit.report.report import NextCommands, Part, Remarks, Report, ResultTable, attributes, cap_lines
 
 SHOWN_CHANGES = 20
 PARTITION_COLUMNS = ("topic", "partition", "state", "replicas", "wanted", "leader", "out_of_sync")
 
 
-def render_changes(plan: Plan, goals: Sequence[Goal], direction: Direction, *, rates: Rates, live: Live) -> list[str]:
+def render_changes(
+    plan: Plan, goals: Sequence[MoveGoal], direction: Direction, *, rates: BrokerRates, live: LiveState
+) -> list[str]:
     """The diff shown before asking: totals, what each broker receives and gives, the first changed lists."""
     copies = sum(len(g.adding) for g in goals)
     total = sum((g.size_bytes or 0) * len(g.adding) for g in goals)
@@ -50,8 +52,8 @@ def render_changes(plan: Plan, goals: Sequence[Goal], direction: Direction, *, r
     verb = "to change" if direction is Direction.APPLY else "to put back"
     done = len(plan.moves) - len(goals)
     lines = [
-        f"cluster {plan.cluster_id}: {counted(len(goals), 'partition')} {verb}, "
-        f"{counted(copies, 'copy', 'copies')} to make, {format_bytes(total)}"
+        f"cluster {plan.cluster_id}: {count_of(len(goals), 'partition')} {verb}, "
+        f"{count_of(copies, 'copy', 'copies')} to make, {format_bytes(total)}"
         + (f" (size of {unknown} partitions unknown)" if unknown else "")
         + (f"; {done} of {len(plan.moves)} are in place or have no share" if done else "")
     ]
@@ -69,7 +71,7 @@ def render_changes(plan: Plan, goals: Sequence[Goal], direction: Direction, *, r
     return lines
 
 
-def _broker_lines(goals: Iterable[Goal], live: Live) -> list[str]:
+def _broker_lines(goals: Iterable[MoveGoal], live: LiveState) -> list[str]:
     comes: dict[int, list[int]] = {}
     goes: dict[int, int] = {}
     for goal in goals:
@@ -81,14 +83,14 @@ def _broker_lines(goals: Iterable[Goal], live: Live) -> list[str]:
     lines = []
     for broker in sorted(comes.keys() | goes.keys()):
         sizes = comes.get(broker, [])
-        parts = [f"receives {counted(len(sizes), 'copy', 'copies')} ({format_bytes(sum(sizes))})"] if sizes else []
-        parts += [f"loses {counted(goes[broker], 'replica')}"] if broker in goes else []
+        parts = [f"receives {count_of(len(sizes), 'copy', 'copies')} ({format_bytes(sum(sizes))})"] if sizes else []
+        parts += [f"loses {count_of(goes[broker], 'replica')}"] if broker in goes else []
         down = "" if live.is_alive(broker) else " (broker is down)"
         lines.append(f"  broker {broker}: {', '.join(parts)}{down}")
     return lines
 
 
-def outcome_report(outcome: Outcome) -> Report:
+def outcome_report(outcome: RunOutcome) -> Report:
     """What a run came to; one that is not whole fails."""
     return Report(
         command=f"reassign {outcome.direction.value}",
@@ -99,7 +101,7 @@ def outcome_report(outcome: Outcome) -> Report:
     )
 
 
-def _failure(outcome: Outcome) -> OperationFailedError | None:
+def _failure(outcome: RunOutcome) -> OperationFailedError | None:
     if outcome.verdict == "declined":
         return OperationFailedError("not confirmed, nothing was changed")
     if outcome.ok:
@@ -113,17 +115,17 @@ def _failure(outcome: Outcome) -> OperationFailedError | None:
     return OperationFailedError(message, hint=again)
 
 
-def outcome_sections(outcome: Outcome) -> Iterator[Part]:
+def outcome_sections(outcome: RunOutcome) -> Iterator[Part]:
     """The result for people."""
     complete = sum(v.complete for v in outcome.partitions)
     yield f"{outcome.verdict}: {complete} of {len(outcome.partitions)} planned partitions are in place and in sync"
     if outcome.submitted:
         yield (
-            f"{counted(outcome.submitted, 'move')} sent, {format_bytes(outcome.copied_bytes)} copied in "
-            f"{format_rough_time(outcome.seconds)}{_foretold(outcome)}"
+            f"{count_of(outcome.submitted, 'move')} sent, {format_bytes(outcome.copied_bytes)} copied in "
+            f"{format_rough_time(outcome.seconds)}{_forecast_text(outcome)}"
         )
     if outcome.dirs_moved:
-        yield f"{counted(outcome.dirs_moved, 'copy', 'copies')} moved between log dirs inside brokers"
+        yield f"{count_of(outcome.dirs_moved, 'copy', 'copies')} moved between log dirs inside brokers"
     yield Remarks("note", outcome.notes)
     yield Remarks("problem", outcome.problems)
     yield Remarks("throttle left", outcome.owed)
@@ -132,14 +134,14 @@ def outcome_sections(outcome: Outcome) -> Iterator[Part]:
     yield NextCommands(outcome.next_commands)
 
 
-def eta_error_percent(outcome: Outcome) -> float | None:
+def eta_error_percent(outcome: RunOutcome) -> float | None:
     """How much longer the run took than it said before its first byte, in percent; None where nothing was said."""
     if outcome.promise is None or outcome.promise.promised_s <= 0:
         return None
     return round(100 * (outcome.seconds / outcome.promise.promised_s - 1), 1)
 
 
-def _foretold(outcome: Outcome) -> str:
+def _forecast_text(outcome: RunOutcome) -> str:
     error, promise = eta_error_percent(outcome), outcome.promise
     if promise is None or error is None:
         return ""
@@ -173,7 +175,7 @@ def _one_a_line(commands: Mapping[str, str]) -> str:
     return "\n".join((f"{', '.join(found.values())}:", *found))
 
 
-def outcome_data(outcome: Outcome) -> dict[str, object]:
+def outcome_data(outcome: RunOutcome) -> dict[str, object]:
     """The result for programs."""
     return {
         "direction": outcome.direction.value,
@@ -197,7 +199,7 @@ def outcome_data(outcome: Outcome) -> dict[str, object]:
     }
 
 
-def _one_rate(rates: Rates | None) -> int | None:
+def _one_rate(rates: BrokerRates | None) -> int | None:
     """The rate where it is the same for all brokers and both directions."""
     if rates is None or rates.into != rates.out or rates.into_of or rates.out_of:
         return None
@@ -248,7 +250,7 @@ def _throttle_sections(result: ThrottleResult) -> Iterator[Part]:
     if result.moves is None:
         yield f"applied by {result.by}"
     else:
-        yield f"set for {counted(result.moves, 'move')} in flight of {result.by}"
+        yield f"set for {count_of(result.moves, 'move')} in flight of {result.by}"
     if not result.is_plan and not is_unlimited(result.rates):
         yield "brokers average over about 10 s: a higher rate begins with a burst, a lower one with a pause"
     yield Remarks("problem", result.problems)
@@ -265,7 +267,7 @@ def _data(result: ThrottleResult) -> dict[str, object]:
     }
 
 
-def _rows(rates: Rates) -> tuple[tuple[object, ...], ...]:
+def _rows(rates: BrokerRates) -> tuple[tuple[object, ...], ...]:
     """One row for all brokers (`*`), one for each broker with rates of its own."""
     own = sorted({*rates.into_of, *rates.out_of})
     rows: Sequence[tuple[object, ...]] = [(b, rates.into_broker(b), rates.out_of_broker(b), rates.inside) for b in own]
@@ -292,14 +294,14 @@ FOREIGN_COLUMNS = ("topic", "partition", "target", "adding", "removing", "state"
 
 def foreign_words(found: ForeignMoves) -> list[str]:
     """The moves that are to be cancelled, for the person who is asked."""
-    count = counted(len(found.moves), "move")
+    count = count_of(len(found.moves), "move")
     lines = [f"cluster {found.cluster_id}: {count} to cancel, not of an unfinished run of this host"]
     words = []
     for move in found.moves:
         dead = [b for b in move.adding if b in found.dead]
         why = f"; broker {', '.join(map(str, dead))} is not alive" if dead else ""
         words.append(f"  {move.topic}-{move.partition}: to {ids(move.target)}, adding {ids(move.adding)}{why}")
-    return [*lines, *capped(words, str, SHOWN, "  and {} more")]
+    return [*lines, *cap_lines(words, str, SHOWN, "  and {} more")]
 
 
 def foreign_report(result: ForeignAbort, program: str) -> Report:
@@ -312,10 +314,10 @@ def foreign_report(result: ForeignAbort, program: str) -> Report:
     elif result.verdict in ("planned", "declined"):
         lines += [*foreign_words(result.found), "nothing was changed"]
     else:
-        lines.append(f"cancelled: {counted(len(result.cancelled), 'move')}; recorded in {result.journal}")
+        lines.append(f"cancelled: {count_of(len(result.cancelled), 'move')}; recorded in {result.journal}")
     lines.append(Remarks("problem", result.problems))
     lines += [
-        f"left: {counted(len(keys), 'move')} of an unfinished run; to abort it: "
+        f"left: {count_of(len(keys), 'move')} of an unfinished run; to abort it: "
         f"{shell_command('reassign abort', program=program, run=run)}"
         for run, keys in result.found.ours.items()
     ]
@@ -359,7 +361,7 @@ SHOWN = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cleaned:
+class CleanupResult:
     """What came out.
 
     `verdict` is `clean` (nothing that is meant was there), `planned` (only shown), `declined`, `kept` (all of it is
@@ -383,7 +385,7 @@ class Cleaned:
         return self.verdict in ("clean", "cleaned") and not self.before.damaged
 
 
-def cleanup_report(cleaned: Cleaned, program: str, *, unthrottle_running: bool) -> Report:
+def cleanup_report(cleaned: CleanupResult, program: str, *, unthrottle_running: bool) -> Report:
     """What cleanup found and did; `program` is how kafkakit is called for this cluster. What is left fails."""
     words = () if cleaned.others is None else cleaned.others.words
     again = str(ShellCommand("reassign cleanup", program=program, typed=(*words, "--yes")))
@@ -428,7 +430,7 @@ def plan_words(
     if found.others:
         lines.append(f"cluster {found.cluster_id}: throttles that others set")
         words = [f"  {_key_words(i.key)}: {_value_words(i.key, i.value)}, {i.fate}" for i in found.others]
-        lines += capped(words, str, SHOWN, "  and {} more")
+        lines += cap_lines(words, str, SHOWN, "  and {} more")
         if any(i.fate is ForeignFate.RUNNING for i in found.others):
             lines.append("  --unthrottle-running also removes the throttles of running moves")
     if others is not None and others.everything and any(r.earlier for run in found.work for r in run.rates):
@@ -436,7 +438,7 @@ def plan_words(
     return lines
 
 
-def _cleanup_sections(cleaned: Cleaned, program: str, *, unthrottle_running: bool) -> Iterator[Part]:
+def _cleanup_sections(cleaned: CleanupResult, program: str, *, unthrottle_running: bool) -> Iterator[Part]:
     """The result for people."""
     found, others = cleaned.before, cleaned.others
     if cleaned.verdict == "clean":
@@ -458,10 +460,10 @@ def _cleanup_sections(cleaned: Cleaned, program: str, *, unthrottle_running: boo
         every = shell_command("reassign cleanup", program=program, all=True)
         yield f"not removed: set by another tool or another host; remove them: {every}"
         words = [f"  {_key_words(s.key)}: {_value_words(s.key, s.value)}" for s in found.unowned]
-        yield from capped(words, str, SHOWN, "  and {} more")
+        yield from cap_lines(words, str, SHOWN, "  and {} more")
 
 
-def cleanup_data(cleaned: Cleaned, next_commands: tuple[str, ...]) -> dict[str, object]:
+def cleanup_data(cleaned: CleanupResult, next_commands: tuple[str, ...]) -> dict[str, object]:
     """The result for programs."""
     found = cleaned.before
     return {
@@ -492,7 +494,7 @@ def cleanup_data(cleaned: Cleaned, next_commands: tuple[str, ...]) -> dict[str, 
     }
 
 
-def cleanup_rows(cleaned: Cleaned) -> tuple[tuple[object, ...], ...]:
+def cleanup_rows(cleaned: CleanupResult) -> tuple[tuple[object, ...], ...]:
     """One row a rate or list; what is not ours has the owner `other`."""
     rows: list[tuple[object, ...]] = []
     for run in cleaned.before.runs:
@@ -514,10 +516,12 @@ def _run_words(run: LeftByRun) -> Iterator[str]:
     for rate in run.rates:
         yield f"    {_key_words(rate.key)}: {_rate_words(rate)}"
     for item in run.lists:
-        more = counted(len(item.entries), "entry", "entries") + " of ours" if item.fate is LeftoverStatus.REMOVE else ""
+        more = (
+            count_of(len(item.entries), "entry", "entries") + " of ours" if item.fate is LeftoverStatus.REMOVE else ""
+        )
         yield f"    {_key_words(item.key)}: " + (f"{more}, {item.fate}" if more else str(item.fate))
     if run.running:
-        yield f"    {counted(len(run.running), 'move')} still run under them: {listed(run.running)}"
+        yield f"    {count_of(len(run.running), 'move')} still run under them: {list_items(run.running)}"
 
 
 def _rate_words(rate: LeftRate) -> str:
@@ -534,7 +538,7 @@ def _key_words(key: ConfigKey) -> str:
 def _value_words(key: ConfigKey, value: str) -> str:
     if key.kind is ResourceKind.BROKER:
         return _rate_text(value)
-    return "all replicas (*)" if value == "*" else counted(len(split_list(value)), "entry", "entries")
+    return "all replicas (*)" if value == "*" else count_of(len(split_list(value)), "entry", "entries")
 
 
 def _rate_text(value: str) -> str:

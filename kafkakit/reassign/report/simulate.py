@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from kafkakit.core.errors import InfeasibleError
-from kafkakit.core.quantities import counted, format_bytes, format_rate, format_rough_time
-from kafkakit.execution.decide.schedule.work import Place
-from kafkakit.reassign.decide.simulate import Case, DirPeak, Sample
+from kafkakit.core.quantities import count_of, format_bytes, format_rate, format_rough_time
+from kafkakit.execution.decide.schedule.work import LogDirPlace
+from kafkakit.reassign.decide.simulate import Case, DirPeak, SimulationSample
 from kafkakit.report.report import Bar, Part, Remarks, Report, ResultTable, attributes, text_plot
 
 COLUMNS = (
@@ -35,7 +35,7 @@ def _refusal(cases: Sequence[Case]) -> InfeasibleError | None:
         return None
     reasons = tuple(f"{key}: {why}" for key, why in sorted(immovable.items()))
     return InfeasibleError(
-        f"apply refuses this plan: {counted(len(immovable), 'move')} cannot be made in any order: {reasons[0]}",
+        f"apply refuses this plan: {count_of(len(immovable), 'move')} cannot be made in any order: {reasons[0]}",
         reasons=reasons if len(reasons) > 1 else (),
         hint="free space, add a broker, or allow more with --max-disk-use; else make a new plan",
     )
@@ -63,7 +63,7 @@ def case_rows(cases: Sequence[Case]) -> tuple[tuple[object, ...], ...]:
     )
 
 
-def str_place(place: Place | None) -> str:
+def str_place(place: LogDirPlace | None) -> str:
     """A log dir as `broker:path`."""
     return "" if place is None else f"{place.broker}:{place.log_dir}" if place.log_dir else str(place.broker)
 
@@ -130,11 +130,11 @@ def _row(case: Case) -> tuple[str, ...]:
         format_rough_time(case.bound_s),
         format_bytes(case.copied_bytes),
         "-" if peak is None or not peak.total_bytes else f"{str_place(peak.place)} {peak.use:.1%}",
-        _ending(case),
+        _ending_text(case),
     )
 
 
-def _ending(case: Case) -> str:
+def _ending_text(case: Case) -> str:
     if case.filled:
         return "a dir fills"
     return "done" if case.duration_s is not None else "hangs"
@@ -150,16 +150,16 @@ def _title(case: Case) -> str:
 class _Bucket:
     """Neighbouring samples as one: the mean rate, the fullest dir."""
 
-    def __init__(self, samples: Sequence[Sample]) -> None:
+    def __init__(self, samples: Sequence[SimulationSample]) -> None:
         self._samples = samples
 
-    def as_sample(self) -> Sample:
+    def as_sample(self) -> SimulationSample:
         top = max(self._samples, key=lambda s: s.use)
         rate = sum(s.bytes_per_s for s in self._samples) / len(self._samples)
-        return Sample(at_s=self._samples[-1].at_s, bytes_per_s=rate, fullest=top.fullest, use=top.use)
+        return SimulationSample(at_s=self._samples[-1].at_s, bytes_per_s=rate, fullest=top.fullest, use=top.use)
 
 
-def parts(samples: Sequence[Sample], most: int) -> Iterable[Sequence[Sample]]:
+def parts(samples: Sequence[SimulationSample], most: int) -> Iterable[Sequence[SimulationSample]]:
     """Cut samples into at most `most` runs of about the same length."""
     count = min(most, len(samples))
     for k in range(count):
@@ -182,16 +182,16 @@ def _plot(case: Case, *, plain: bool) -> list[str]:
 
 def _remarks(case: Case) -> Iterable[str]:
     for peak in case.filled[:_SHOWN]:
-        yield _filled(peak)
+        yield _filled_text(peak)
     if len(case.filled) > _SHOWN:
-        yield f"and {counted(len(case.filled) - _SHOWN, 'more dir')} fill"
+        yield f"and {count_of(len(case.filled) - _SHOWN, 'more dir')} fill"
     if case.detours:
-        yield f"{counted(case.detours, 'detour')} over a spare place"
+        yield f"{count_of(case.detours, 'detour')} over a spare place"
     if case.immovable:
         key, why = min(case.immovable.items())
-        yield f"{counted(len(case.immovable), 'partition')} cannot move, first {key}: {why}"
+        yield f"{count_of(len(case.immovable), 'partition')} cannot move, first {key}: {why}"
     elif case.hanging:
-        yield f"{counted(len(case.hanging), 'partition')} not in place at the end, first {case.hanging[0]}"
+        yield f"{count_of(len(case.hanging), 'partition')} not in place at the end, first {case.hanging[0]}"
     if case.under_replicated_s or case.offline_s:
         yield (
             f"partition-seconds under-replicated: {case.under_replicated_s}, "
@@ -199,6 +199,6 @@ def _remarks(case: Case) -> Iterable[str]:
         )
 
 
-def _filled(peak: DirPeak) -> str:
+def _filled_text(peak: DirPeak) -> str:
     when = format_rough_time(peak.filled_at_s or 0)
     return f"{str_place(peak.place)} fills up after {when} and goes offline with everything in it"

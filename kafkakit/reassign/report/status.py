@@ -8,7 +8,7 @@ beyond the `TOP` that miss most are summed, and runs are those of this host that
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from kafkakit.core.lease import HeldLease
-from kafkakit.core.quantities import counted, format_bytes, format_rate, format_rough_time
+from kafkakit.core.quantities import count_of, format_bytes, format_rate, format_rough_time
 from kafkakit.core.text import shell_command
 from kafkakit.execution.decide.plan_state import ids
 from kafkakit.execution.decide.status import (
@@ -21,8 +21,8 @@ from kafkakit.execution.decide.status import (
     eta_of,
     list_sizes,
 )
-from kafkakit.execution.decide.status_looks import Cause, Health
-from kafkakit.report.exports import MetricFamily, exposition, gauge, single
+from kafkakit.execution.decide.status_looks import Cause, PartitionHealth
+from kafkakit.report.exports import MetricFamily, exposition, gauge, single_gauge
 from kafkakit.report.report import Part, RawDocument, Remarks, Report, ResultTable, attributes
 
 SHOWN = 30
@@ -49,7 +49,7 @@ def status_sections(view: StatusView) -> Iterator[Part]:
         yield f"  and {len(ordered) - SHOWN} more: {shell_command('reassign list', program=view.around.program)}"
     yield from _inside_lines(view.inside, SHOWN)
     if view.slowest is not None:
-        yield f"slowest: {_slowest(*view.slowest)}"
+        yield f"slowest: {_slowest_text(*view.slowest)}"
     yield from _throttle_lines(view)
     yield from _last_lines(view)
     yield Remarks("journal that cannot be read", view.around.damaged)
@@ -62,7 +62,7 @@ def screen_sections(view: StatusView) -> Iterator[Part]:
     rows.sort(key=lambda row: row[-1] != CopyState.STALLED.words)
     columns = ("partition", "to", "copied", "of", "%", "rate", "left", "state")
     yield ResultTable(columns, rows, empty="", most=SHOWN, rest="and {} more")
-    yield from (f"{_key(m)} on broker {c.broker} is stalled: {_why(c)}" for m, c in view.stalled[:SHOWN_STALLS])
+    yield from (f"{_key(m)} on broker {c.broker} is stalled: {_stall_text(c)}" for m, c in view.stalled[:SHOWN_STALLS])
     yield from _inside_lines(view.inside, SHOWN_STALLS)
     yield from _last_lines(view)
 
@@ -97,23 +97,23 @@ def _row(item: MoveView, copy: CopyView) -> tuple[object, ...]:
 
 def status_line(view: StatusView) -> str:
     """One look in one line."""
-    words = [counted(len(view.moves), "move")]
+    words = [count_of(len(view.moves), "move")]
     if view.moves:
         words.append(_copied_words(view))
         words.append(_rate(view.bytes_per_s))
     words += [_eta_words(run) for run in view.runs if run.promise is not None]
     if view.inside:
-        words.append(f"{counted(len(view.inside), 'copy', 'copies')} between log dirs")
+        words.append(f"{count_of(len(view.inside), 'copy', 'copies')} between log dirs")
     if view.stalled:
         move, copy = view.stalled[0]
-        words.append(f"{len(view.stalled)} stalled: {_key(move)} on broker {copy.broker}: {_why(copy)}")
+        words.append(f"{len(view.stalled)} stalled: {_key(move)} on broker {copy.broker}: {_stall_text(copy)}")
     if view.around.health is not None and view.around.health.under_replicated:
         words.append(f"{view.around.health.under_replicated} under-replicated")
     return f"{view.at:%H:%M:%SZ} " + ", ".join(words)
 
 
 def _head(view: StatusView) -> str:
-    line = f"cluster {view.cluster_id}: {counted(len(view.moves), 'move')} running"
+    line = f"cluster {view.cluster_id}: {count_of(len(view.moves), 'move')} running"
     unknown = sum(m.total_bytes is None for m in view.moves)
     if unknown < len(view.moves):
         line += f", {_copied_words(view)} copied"
@@ -132,7 +132,7 @@ def _copied_words(view: StatusView) -> str:
 
 
 def _run_lines(run: RunView) -> list[str]:
-    lines = [f"run {run.id}: {run.name}: {counted(run.moves, 'move')} in flight; {run.doing}"]
+    lines = [f"run {run.id}: {run.name}: {count_of(run.moves, 'move')} in flight; {run.doing}"]
     if run.close:
         lines.append(f"  if it is not to be finished, close it: {run.close}")
     if run.left_bytes is not None:
@@ -174,7 +174,7 @@ def _move_lines(item: MoveView, *, several_runs: bool) -> list[str]:
         eta = eta_of(item.missing_bytes, item.bytes_per_s)
         line += f", {format_rough_time(eta)} left" if eta is not None else ""
     lines = [line + owner]
-    lines += [f"    broker {c.broker} is stalled: {_why(c)}" for c in item.copies if c.stall is not None]
+    lines += [f"    broker {c.broker} is stalled: {_stall_text(c)}" for c in item.copies if c.stall is not None]
     if len(item.copies) > 1:
         waits = [c for c in item.copies if c.state is not CopyState.STALLED]
         lines += [
@@ -188,13 +188,13 @@ def _move_lines(item: MoveView, *, several_runs: bool) -> list[str]:
 def _inside_lines(inside: tuple[InsideView, ...], shown: int) -> list[str]:
     lines = []
     if inside:
-        lines.append(f"between log dirs: {counted(len(inside), 'copy', 'copies')}")
+        lines.append(f"between log dirs: {count_of(len(inside), 'copy', 'copies')}")
     for item in inside[:shown]:
         rate = f", {_rate(item.bytes_per_s)}" if item.bytes_per_s is not None else ""
         lines.append(
             f"  {item.replica.topic}-{item.replica.partition} on broker {item.replica.broker}: to {item.target_dir}, "
             f"{format_bytes(item.copied_bytes)} of {format_bytes(item.total_bytes)}{rate}, "
-            f"{counted(item.offset_lag, 'record')} behind" + (f" ({item.run})" if item.run else "")
+            f"{count_of(item.offset_lag, 'record')} behind" + (f" ({item.run})" if item.run else "")
         )
     if len(inside) > shown:
         lines.append(f"  and {len(inside) - shown} more")
@@ -205,7 +205,7 @@ def _throttle_lines(view: StatusView) -> list[str]:
     rates, lists = view.around.throttled.brokers, list_sizes(view.around.throttled)
     lines = ["throttles:" if rates or lists else "throttles: none set"]
     for broker, values in sorted(rates.items(), key=lambda pair: int(pair[0])):
-        lines.append(f"  broker {broker}: " + ", ".join(f"{k} {_told(v)}" for k, v in sorted(values.items())))
+        lines.append(f"  broker {broker}: " + ", ".join(f"{k} {_value_text(v)}" for k, v in sorted(values.items())))
     for topic, counts in sorted(lists.items()):
         lines.append(f"  topic {topic}: " + ", ".join(_list_words(topic, k, n, view) for k, n in counts.items()))
     if view.idle_throttles:
@@ -218,10 +218,10 @@ def _throttle_lines(view: StatusView) -> list[str]:
 
 def _list_words(topic: str, key: str, count: int, view: StatusView) -> str:
     value = view.around.throttled.topics[topic][key]
-    return f"{key} " + ("*" if value.strip() == "*" else f"({counted(count, 'entry', 'entries')})")
+    return f"{key} " + ("*" if value.strip() == "*" else f"({count_of(count, 'entry', 'entries')})")
 
 
-def _health_line(health: Health, view: StatusView) -> str:
+def _health_line(health: PartitionHealth, view: StatusView) -> str:
     bad: Mapping[str, int] = {
         "under-replicated": health.under_replicated,
         "under min ISR": health.under_min_isr,
@@ -245,13 +245,13 @@ def _lease_line(lease: HeldLease) -> str:
     return f"lock: {record}"
 
 
-def _slowest(move: MoveView, copy: CopyView) -> str:
+def _slowest_text(move: MoveView, copy: CopyView) -> str:
     words = f"{_key(move)} on broker {copy.broker}, {format_bytes(copy.missing_bytes)} behind"
     eta = eta_of(copy.missing_bytes, copy.bytes_per_s)
     return words + (f", {format_rough_time(eta)} left" if eta is not None else "")
 
 
-def _why(copy: CopyView) -> str:
+def _stall_text(copy: CopyView) -> str:
     return "" if copy.stall is None else str(copy.stall)
 
 
@@ -263,7 +263,7 @@ def _rate(bytes_per_s: float | None) -> str:
     return "rate unknown" if bytes_per_s is None else format_rate(bytes_per_s)
 
 
-def _told(value: str) -> str:
+def _value_text(value: str) -> str:
     return format_rate(int(value)) if value.isdigit() else value
 
 
@@ -279,7 +279,7 @@ def status_data(view: StatusView) -> dict[str, object]:
         "window_seconds": round(view.window_s, 3),
         **attributes(view, "copied_bytes total_bytes"),
         "ended_bytes": view.around.ended_bytes,
-        "bytes_per_s": _rounded(view.bytes_per_s),
+        "bytes_per_s": _round_value(view.bytes_per_s),
         "moves": [move_data(m) for m in view.moves],
         "inside_brokers": [_inside_data(i) for i in view.inside],
         "runs": [_run_data(r) for r in view.runs],
@@ -303,14 +303,14 @@ def move_data(item: MoveView) -> dict[str, object]:
         "ours": bool(item.run),
         **attributes(move, "target replicas adding removing"),
         **attributes(item, "leader copied_bytes total_bytes"),
-        "bytes_per_s": _rounded(item.bytes_per_s),
-        "eta_seconds": _rounded(eta_of(item.missing_bytes, item.bytes_per_s)),
+        "bytes_per_s": _round_value(item.bytes_per_s),
+        "eta_seconds": _round_value(eta_of(item.missing_bytes, item.bytes_per_s)),
         "stalled": item.stalled,
         "waits_for": [c.broker for c in item.copies if c.stall and c.stall.cause.value.endswith("destination")],
         "copies": [
             {
                 **attributes(c, "broker state copied_bytes total_bytes"),
-                "bytes_per_s": _rounded(c.bytes_per_s),
+                "bytes_per_s": _round_value(c.bytes_per_s),
                 "reason": c.stall.cause.value if c.stall else None,
             }
             for c in item.copies
@@ -334,8 +334,8 @@ def _rows_of(item: MoveView) -> list[tuple[object, ...]]:
             c.state.value,
             c.copied_bytes,
             c.total_bytes,
-            _rounded(c.bytes_per_s),
-            _rounded(eta_of(c.missing_bytes, c.bytes_per_s)),
+            _round_value(c.bytes_per_s),
+            _round_value(eta_of(c.missing_bytes, c.bytes_per_s)),
             run,
             c.stall.cause.value if c.stall else None,
         )
@@ -349,7 +349,7 @@ def _inside_data(item: InsideView) -> dict[str, object]:
         "source_dir": item.source_dir or None,
         **attributes(item, "target_dir copied_bytes total_bytes offset_lag"),
         "run": item.run or None,
-        "bytes_per_s": _rounded(item.bytes_per_s),
+        "bytes_per_s": _round_value(item.bytes_per_s),
     }
 
 
@@ -359,9 +359,9 @@ def _run_data(run: RunView) -> dict[str, object]:
         "id": run.id,
         "plan": run.plan_path,
         **attributes(run, "direction journal doing working paused moves left_bytes total_bytes"),
-        "bytes_per_s": _rounded(run.bytes_per_s),
-        "eta_seconds": _rounded(run.eta_s),
-        "promised_eta_seconds": _rounded(run.promised_s),
+        "bytes_per_s": _round_value(run.bytes_per_s),
+        "eta_seconds": _round_value(run.eta_s),
+        "promised_eta_seconds": _round_value(run.promised_s),
         "promised_seconds": None if promise is None else promise.promised_s,
         "promised_at": None if promise is None else promise.made_at,
     }
@@ -385,7 +385,7 @@ def _slowest_data(view: StatusView) -> dict[str, object] | None:
     return {
         **attributes(item.move, "topic partition"),
         **attributes(copy, "broker missing_bytes"),
-        "eta_seconds": _rounded(eta_of(copy.missing_bytes, copy.bytes_per_s)),
+        "eta_seconds": _round_value(eta_of(copy.missing_bytes, copy.bytes_per_s)),
     }
 
 
@@ -414,7 +414,7 @@ def _lease_data(view: StatusView) -> dict[str, object] | None:
     }
 
 
-def _rounded(value: float | None) -> float | None:
+def _round_value(value: float | None) -> float | None:
     return None if value is None else round(value, 1)
 
 
@@ -462,14 +462,16 @@ def _copy_families(view: StatusView) -> list[MetricFamily]:
             *(((("reason", cause.value),), float(n)) for cause, n in stalls.items()),
         ),
         gauge("copy_missing_bytes", f"Bytes still to come, for the {TOP} copies that miss most.", *top),
-        single("other_copies", "New copies without their own series.", len(rest)),
-        single(
+        single_gauge("other_copies", "New copies without their own series.", len(rest)),
+        single_gauge(
             "other_copies_missing_bytes",
             "Bytes still to come for the copies without their own series.",
             sum(missing for missing, _, _ in rest),
         ),
-        single("inside_broker_copies", "Copies on their way to another log dir of their broker.", len(view.inside)),
-        single(
+        single_gauge(
+            "inside_broker_copies", "Copies on their way to another log dir of their broker.", len(view.inside)
+        ),
+        single_gauge(
             "inside_broker_offset_lag_max",
             "The most records that such a copy is behind.",
             max((i.offset_lag for i in view.inside), default=0),
@@ -496,28 +498,34 @@ def _cluster_families(view: StatusView) -> list[MetricFamily]:
     health, counts = view.around.health, []
     if health is not None:
         counts = [
-            single("partitions", "Partitions of the cluster.", health.partitions),
-            single("under_replicated_partitions", "Partitions with too few copies in sync.", health.under_replicated),
-            single("under_min_isr_partitions", "Partitions below min.insync.replicas.", health.under_min_isr),
-            single("offline_partitions", "Partitions without a live leader.", health.offline),
-            single("partitions_counted_timestamp_seconds", "When the partitions were counted.", health.at.timestamp()),
+            single_gauge("partitions", "Partitions of the cluster.", health.partitions),
+            single_gauge(
+                "under_replicated_partitions", "Partitions with too few copies in sync.", health.under_replicated
+            ),
+            single_gauge("under_min_isr_partitions", "Partitions below min.insync.replicas.", health.under_min_isr),
+            single_gauge("offline_partitions", "Partitions without a live leader.", health.offline),
+            single_gauge(
+                "partitions_counted_timestamp_seconds", "When the partitions were counted.", health.at.timestamp()
+            ),
         ]
     held = "1 while a process holds the lease to change the cluster."
     seen = "When the cluster was last looked at; alert when it gets old."
     return [
         *counts,
-        single("throttled_brokers", "Brokers with a replication throttle.", len(view.around.throttled.brokers)),
-        single("throttled_topics", "Topics with a list of throttled replicas.", len(view.around.throttled.topics)),
-        *([single("lease_held", held, view.around.lease.is_held)] if view.around.lease is not None else []),
-        single("window_seconds", "The time over which rates were taken.", view.window_s),
-        single("look_timestamp_seconds", seen, view.at.timestamp()),
+        single_gauge("throttled_brokers", "Brokers with a replication throttle.", len(view.around.throttled.brokers)),
+        single_gauge(
+            "throttled_topics", "Topics with a list of throttled replicas.", len(view.around.throttled.topics)
+        ),
+        *([single_gauge("lease_held", held, view.around.lease.is_held)] if view.around.lease is not None else []),
+        single_gauge("window_seconds", "The time over which rates were taken.", view.window_s),
+        single_gauge("look_timestamp_seconds", seen, view.at.timestamp()),
     ]
 
 
 COLUMNS = ("topic", "partition", "target", "adding", "removing", "copied_bytes", "total_bytes", "run")
 
 
-def chosen(moves: Iterable[MoveView], *, ours: bool, foreign: bool) -> tuple[MoveView, ...]:
+def choose_moves(moves: Iterable[MoveView], *, ours: bool, foreign: bool) -> tuple[MoveView, ...]:
     """The moves of runs on this host (`ours`), or the others (`foreign`); all when neither or both are wanted."""
     return tuple(m for m in moves if ours == foreign or bool(m.run) == ours)
 

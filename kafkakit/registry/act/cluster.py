@@ -27,11 +27,11 @@ from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.registry.act.tag_store import TagStore
 from kafkakit.registry.decide.inventory import (
     VERSION_KEYS,
-    Change,
     Facts,
     Inventory,
+    InventoryChange,
+    RegisteredTopic,
     TagTable,
-    TopicFacts,
     broker_facts,
     change_between,
     topic_facts,
@@ -50,7 +50,7 @@ from kafkakit.registry.decide.requests import (
     read_creation,
     refusal,
 )
-from kafkakit.registry.decide.tags import Kind, Tags, fault, invalid, keys_to_delete, tags_to_set
+from kafkakit.registry.decide.tags import ObjectKind, Tags, fault, invalid_request, keys_to_delete, tags_to_set
 
 MAX_BROKERS = 1000
 RETRY_S = 0.25
@@ -59,15 +59,15 @@ LONGEST_RETRY_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class ChangeResult:
     """The reply to a change, and what it made of topics (None: deleted) and tags, for the inventory."""
 
     reply: Reply
-    topics: tuple[tuple[str, TopicFacts | None], ...] = ()
-    tags: tuple[tuple[Kind, str, Tags], ...] = ()
+    topics: tuple[tuple[str, RegisteredTopic | None], ...] = ()
+    tags: tuple[tuple[ObjectKind, str, Tags], ...] = ()
 
 
-Prepared = Callable[[float], Written]
+Prepared = Callable[[float], ChangeResult]
 """Carries a call out until so many seconds of the monotonic clock; blocks, and may run beside others."""
 
 
@@ -116,7 +116,7 @@ class Writes:
         creation = read_creation(request)
         topics = tuple(self._inventory.topics.values())
 
-        def create(end_s: float) -> Written:
+        def create(end_s: float) -> ChangeResult:
             with self._admin_lock:
                 now = self._brokers_now(creation.name)
                 brokers = tuple(now.brokers[broker] for broker in candidates(creation, now))
@@ -126,9 +126,9 @@ class Writes:
                 facts = read_topic(self._admin, self._clock, creation.name)
             made = ((creation.name, facts),) if facts else ()
             if not creation.tags:
-                return Written(reply=EMPTY, topics=made)
+                return ChangeResult(reply=EMPTY, topics=made)
             tags = self._tag_new(creation.name, creation.tags, end_s)
-            return Written(reply=EMPTY, topics=made, tags=((Kind.TOPIC, creation.name, tags),))
+            return ChangeResult(reply=EMPTY, topics=made, tags=((ObjectKind.TOPIC, creation.name, tags),))
 
         return create
 
@@ -140,16 +140,16 @@ class Writes:
             raise fault("topic already exists")
         alive = [broker.id for broker in snapshot.brokers if broker.is_alive]
         brokers = broker_facts(snapshot, self._admin.broker_settings(alive, VERSION_KEYS))
-        tags: TagTable = {Kind.BROKER: self._tags.all(Kind.BROKER, [])}
+        tags: TagTable = {ObjectKind.BROKER: self._tags.all(ObjectKind.BROKER, [])}
         found = Inventory()
-        found.apply(Change(began_at=self._clock.now(), brokers=brokers, tags=tags))
+        found.apply(InventoryChange(began_at=self._clock.now(), brokers=brokers, tags=tags))
         return found
 
     def _tag_new(self, name: str, tags: Tags, end_s: float) -> Tags:
         wait_s = RETRY_S
         while True:
             try:
-                return self._tags.put(Kind.TOPIC, name, tags)
+                return self._tags.put(ObjectKind.TOPIC, name, tags)
             except TryLaterError:
                 if time.monotonic() + wait_s > end_s:
                     raise fault("tagging topic timed out", detail="the topic exists") from None
@@ -159,22 +159,22 @@ class Writes:
     def _delete_topic(self, request: TopicRequest) -> Prepared:
         name, _ = self._topic(request)
 
-        def delete(end_s: float) -> Written:
+        def delete(end_s: float) -> ChangeResult:
             with self._admin_lock:
                 error = self._admin.delete_topic(name)
             if error is not None:
                 raise refusal(error)
-            return Written(reply=EMPTY, topics=((name, None),))
+            return ChangeResult(reply=EMPTY, topics=((name, None),))
 
         return delete
 
     def _tag_topic(self, request: TopicRequest) -> Prepared:
-        given = tags_to_set(Kind.TOPIC, request.tag)
+        given = tags_to_set(ObjectKind.TOPIC, request.tag)
         name, require = self._topic(request)
 
-        def tag(end_s: float) -> Written:
+        def tag(end_s: float) -> ChangeResult:
             require()
-            return _tagged(Kind.TOPIC, name, self._tags.put(Kind.TOPIC, name, given))
+            return _tagging_result(ObjectKind.TOPIC, name, self._tags.put(ObjectKind.TOPIC, name, given))
 
         return tag
 
@@ -182,41 +182,41 @@ class Writes:
         keys = keys_to_delete(request.tag)
         name, require = self._topic(request)
 
-        def remove(end_s: float) -> Written:
+        def remove(end_s: float) -> ChangeResult:
             require()
-            return _tagged(Kind.TOPIC, name, self._tags.remove(Kind.TOPIC, name, keys))
+            return _tagging_result(ObjectKind.TOPIC, name, self._tags.remove(ObjectKind.TOPIC, name, keys))
 
         return remove
 
     def _tag_broker(self, request: BrokerRequest) -> Prepared:
-        given, name = tags_to_set(Kind.BROKER, request.tag), _broker(request)
-        return lambda end_s: _tagged(Kind.BROKER, name, self._tags.put(Kind.BROKER, name, given))
+        given, name = tags_to_set(ObjectKind.BROKER, request.tag), _broker(request)
+        return lambda end_s: _tagging_result(ObjectKind.BROKER, name, self._tags.put(ObjectKind.BROKER, name, given))
 
     def _tag_brokers(self, request: TagBrokersRequest) -> Prepared:
-        given = tags_to_set(Kind.BROKER, request.tags)
+        given = tags_to_set(ObjectKind.BROKER, request.tags)
         if not request.ids or 0 in request.ids:
             raise fault("broker Ids field must be specified")
         ids = sorted(set(request.ids))
         if len(ids) > MAX_BROKERS:
-            raise invalid(f"{len(ids)} brokers are given: at most {MAX_BROKERS}")
+            raise invalid_request(f"{len(ids)} brokers are given: at most {MAX_BROKERS}")
 
-        def tag(end_s: float) -> Written:
-            done: list[tuple[Kind, str, Tags]] = []
+        def tag(end_s: float) -> ChangeResult:
+            done: list[tuple[ObjectKind, str, Tags]] = []
             for name in map(str, ids):
                 if time.monotonic() > end_s:
                     raise fault("deadline exceeded", detail=f"{len(done)} of {len(ids)} brokers are tagged")
-                done.append((Kind.BROKER, name, self._tags.put(Kind.BROKER, name, given)))
-            return Written(reply=EMPTY, tags=tuple(done))
+                done.append((ObjectKind.BROKER, name, self._tags.put(ObjectKind.BROKER, name, given)))
+            return ChangeResult(reply=EMPTY, tags=tuple(done))
 
         return tag
 
     def _delete_broker_tags(self, request: BrokerRequest) -> Prepared:
         keys, name = keys_to_delete(request.tag), _broker(request)
 
-        def remove(end_s: float) -> Written:
-            if self._tags.get(Kind.BROKER, name) is None and request.id not in self.brokers_there():
+        def remove(end_s: float) -> ChangeResult:
+            if self._tags.get(ObjectKind.BROKER, name) is None and request.id not in self.brokers_there():
                 raise fault("broker does not exist")
-            return _tagged(Kind.BROKER, name, self._tags.remove(Kind.BROKER, name, keys))
+            return _tagging_result(ObjectKind.BROKER, name, self._tags.remove(ObjectKind.BROKER, name, keys))
 
         return remove
 
@@ -235,8 +235,8 @@ class Writes:
         return name, require
 
 
-def _tagged(kind: Kind, name: str, tags: Tags) -> Written:
-    return Written(reply=SUCCESS, tags=((kind, name, tags),))
+def _tagging_result(kind: ObjectKind, name: str, tags: Tags) -> ChangeResult:
+    return ChangeResult(reply=SUCCESS, tags=((kind, name, tags),))
 
 
 def _broker(request: BrokerRequest) -> str:
@@ -245,10 +245,10 @@ def _broker(request: BrokerRequest) -> str:
     return str(request.id)
 
 
-OpenReader = Callable[[], "ClusterReader"]
+OpenReader = Callable[[], "InventoryReader"]
 
 
-class ClusterReader:
+class InventoryReader:
     """One reading after the other; a failed one is a change that says so, and the next begins where the last ended."""
 
     def __init__(self, admin: ClusterAdmin, tags: TagStore, clock: Clock) -> None:
@@ -256,12 +256,12 @@ class ClusterReader:
         self._last: Facts | None = None
 
     @without_collector()
-    def read(self) -> Change:
+    def read(self) -> InventoryChange:
         """Brokers, topics, configurations and tags, in a few requests for each 500 topics."""
         try:
             facts = self.facts()
         except KafkakitError as error:
-            return Change(failure=error.message)
+            return InventoryChange(failure=error.message)
         change = change_between(self._last, facts)
         self._last = facts
         return change
@@ -280,19 +280,19 @@ class ClusterReader:
             began_at=began_at,
             brokers=broker_facts(snapshot, self._admin.broker_settings(brokers, VERSION_KEYS)),
             topics={facts.name: facts for facts in topics},
-            tags={kind: self._tags.all(kind, unreadable) for kind in Kind},
+            tags={kind: self._tags.all(kind, unreadable) for kind in ObjectKind},
             unreadable=tuple(unreadable),
         )
 
 
-def read_topic(admin: ClusterAdmin, clock: Clock, name: str) -> TopicFacts | None:
+def read_topic(admin: ClusterAdmin, clock: Clock, name: str) -> RegisteredTopic | None:
     """One topic as it is now; None where it does not exist. A few requests."""
     snapshot = admin.snapshot(now=clock.now(), topics=[name], sizes=False)
     is_reassigning = any(move.topic == name for move in snapshot.reassignments)
     return next((topic_facts(topic, is_reassigning=is_reassigning) for topic in snapshot.topics), None)
 
 
-_DECODER = msgpack.Decoder(Change)
+_DECODER = msgpack.Decoder(InventoryChange)
 NICENESS = 10
 """Answers go before readings where there are fewer cores than work."""
 
@@ -314,7 +314,7 @@ class ReaderProcess:
         theirs.close()
         self._pipe, self._is_stopped = ours, False
 
-    def start(self, receive: Callable[[Change], None], ended: Callable[[], None]) -> None:
+    def start(self, receive: Callable[[InventoryChange], None], ended: Callable[[], None]) -> None:
         """Hand on what the child sends from now on."""
         Thread(target=self._follow, args=(receive, ended), name="reader", daemon=True).start()
 
@@ -327,7 +327,7 @@ class ReaderProcess:
             os.waitpid(self.pid, 0)
         self._pipe.close()
 
-    def _follow(self, receive: Callable[[Change], None], ended: Callable[[], None]) -> None:
+    def _follow(self, receive: Callable[[InventoryChange], None], ended: Callable[[], None]) -> None:
         try:
             while True:
                 receive(_DECODER.decode(self._pipe.recv_bytes()))
@@ -358,7 +358,7 @@ def _run_child(pipe: Connection, open_reader: OpenReader, every_s: float) -> Non
 
 def follow(pipe: Connection, open_reader: OpenReader, every_s: float) -> None:
     """Send a change each `every_s` until the other end is closed."""
-    reader: ClusterReader | None = None
+    reader: InventoryReader | None = None
     niceness = NICENESS
     is_open = True
     while is_open:
@@ -366,7 +366,7 @@ def follow(pipe: Connection, open_reader: OpenReader, every_s: float) -> None:
             reader = reader or open_reader()
             change = reader.read()
         except KafkakitError as error:
-            change = Change(failure=error.message)
+            change = InventoryChange(failure=error.message)
         is_open = False
         with suppress(EOFError, OSError):  # of the pipe, and of nothing else
             pipe.send_bytes(msgpack.encode(change))

@@ -16,22 +16,22 @@ from kafkakit.execution.act.journal_files import AuditLog
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import DataPlane
-from kafkakit.registry.act.cluster import ClusterReader, Writes
+from kafkakit.registry.act.cluster import InventoryReader, Writes
 from kafkakit.registry.act.tag_store import TagStore
-from kafkakit.registry.decide.desired import changed_meanwhile
+from kafkakit.registry.decide.desired_tags import changed_meanwhile
 from kafkakit.registry.decide.inventory import Inventory, change_between
 from kafkakit.registry.decide.offsets import checkpoint_topic, fold_checkpoints, read_sync, sync_topic, with_intervals
 from kafkakit.registry.decide.requests import (
     AnyRequest,
+    CallRoute,
     OffsetsReply,
-    Rpc,
     TranslateRequest,
     answer_read,
     given_fields,
     join_json,
     to_json,
 )
-from kafkakit.registry.decide.tags import Kind, StoredEntry, Tags, etag_of, fault, merged
+from kafkakit.registry.decide.tags import ObjectKind, StoredEntry, Tags, etag_of, fault, merge_tags
 from kafkakit.registry.decide.v2_calls import HistoryRequest, TranslatedOffsets, TranslateOffsetsRequest
 from kafkakit.registry.decide.v2_views import check_history, history_page
 from kafkakit.streams.model.mirrormaker import OffsetSync
@@ -56,7 +56,7 @@ class LocalCalls:
         self._audit, self._caller, self._warn = audit, caller, warn
         self._inventory = Inventory()
 
-    def call(self, rpc: Rpc, request: AnyRequest) -> bytes:
+    def call(self, rpc: CallRoute, request: AnyRequest) -> bytes:
         if isinstance(request, TranslateRequest):
             return to_json(translate_offsets(self._data(), request, LIMIT_S))
         self._read_once()
@@ -70,23 +70,23 @@ class LocalCalls:
             lambda: to_json(prepared(time.monotonic() + LIMIT_S).reply),
         )
 
-    def change_tags(self, kind: Kind, name: str, before: Tags, after: Tags) -> None:
+    def change_tags(self, kind: ObjectKind, name: str, before: Tags, after: Tags) -> None:
         """See `RegistryCalls`; one compare-and-set."""
         params = {"kind": str(kind), "name": name, "before": dict(before), "after": dict(after)}
         self._audited({"call": "ChangeTags", "params": params}, lambda: self._replace(kind, name, before, after))
 
     def tags_of_brokers(self, ids: Sequence[int]) -> dict[int, Tags]:
         self._read_once()
-        known = [broker for broker in ids if self._inventory.knows(Kind.BROKER, str(broker))]
-        return {broker: self._tags.get(Kind.BROKER, str(broker)) or {} for broker in known}
+        known = [broker for broker in ids if self._inventory.knows(ObjectKind.BROKER, str(broker))]
+        return {broker: self._tags.get(ObjectKind.BROKER, str(broker)) or {} for broker in known}
 
     def history_page(self, request: HistoryRequest) -> bytes:
         check_history(request)
         history = self._tags.history
-        kind, name = Kind(request.kind or Kind.TOPIC), request.name
+        kind, name = ObjectKind(request.kind or ObjectKind.TOPIC), request.name
         objects = [(kind, name, history.of(kind, name))] if name else history.all()
 
-        def is_made(kind: Kind, name: str, entry: StoredEntry) -> bool:
+        def is_made(kind: ObjectKind, name: str, entry: StoredEntry) -> bool:
             return entry.after == etag_of(self._tags.get(kind, name))
 
         return msgspec.json.encode(history_page(request, objects, is_made, history.now_s()))
@@ -94,11 +94,11 @@ class LocalCalls:
     def offset_intervals(self, request: TranslateOffsetsRequest) -> bytes:
         return msgspec.json.encode(translate_with_intervals(self._data(), request, LIMIT_S))
 
-    def _replace(self, kind: Kind, name: str, before: Tags, after: Tags) -> bytes:
+    def _replace(self, kind: ObjectKind, name: str, before: Tags, after: Tags) -> bytes:
         def change(present: Tags) -> Tags:
             if present != before:
                 raise changed_meanwhile(kind, name)
-            return merged(kind, name, {}, after)
+            return merge_tags(kind, name, {}, after)
 
         self._tags.acting_for(self._caller).change(kind, name, change)
         return b""
@@ -109,7 +109,7 @@ class LocalCalls:
 
     def _read_once(self) -> None:
         if self._inventory.began_at is None:
-            facts = ClusterReader(self._admin, self._tags, self._clock).facts()
+            facts = InventoryReader(self._admin, self._tags, self._clock).facts()
             self._inventory.apply(change_between(None, facts))
             if facts.unreadable:
                 self._warn(f"{len(facts.unreadable)} records hold no tags, such as {facts.unreadable[0]}")

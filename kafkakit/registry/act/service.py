@@ -24,23 +24,23 @@ from kafkakit.core.errors import (
     OperationFailedError,
     ended_by_stop,
 )
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import count_of
 from kafkakit.core.rpc import HTTP_STATUS, RpcAnswer, RpcCall, RpcCode, RpcError
-from kafkakit.core.text import ToldOnce, some
+from kafkakit.core.text import ToldOnce, few_of
 from kafkakit.execution.act.journal_files import AuditLog
 from kafkakit.ports.acting import Clock, repeat_every
 from kafkakit.ports.services import MessageCodec, RpcListener, TokenVerifier
-from kafkakit.registry.act.cluster import Writes, Written
+from kafkakit.registry.act.cluster import ChangeResult, Writes
 from kafkakit.registry.decide.access import Access, Admission, Caller, JwtRules, caller_of, jwt_in
-from kafkakit.registry.decide.inventory import Change, Inventory
+from kafkakit.registry.decide.inventory import Inventory, InventoryChange
 from kafkakit.registry.decide.requests import (
     MAX_FIELDS,
     MAX_QUERY,
     RPC_BY_NAME,
     AnyRequest,
+    CallRole,
+    CallRoute,
     Reply,
-    Role,
-    Rpc,
     TranslateRequest,
     answer_read,
     error_json,
@@ -53,7 +53,7 @@ from kafkakit.registry.decide.requests import (
     to_fields,
     to_json,
 )
-from kafkakit.registry.decide.tags import code_of, fault, invalid
+from kafkakit.registry.decide.tags import code_of, fault, invalid_request
 
 MAX_KEPT_REPLIES = 5000
 MAX_KEPT_BYTES = 32 << 20
@@ -65,7 +65,7 @@ TRANSLATE = "TranslateOffsets"
 Translate = Callable[[TranslateRequest, float], Reply]
 Parsed = Callable[[], AnyRequest]
 T = TypeVar("T")
-W = TypeVar("W", bound=Written)
+W = TypeVar("W", bound=ChangeResult)
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Runs what blocks in a thread that keeps no process from its end."""
 
@@ -168,7 +168,7 @@ class RegistryService:
         """Answer an HTTP request as grpc-gateway would."""
         try:
             if len(call.path) + len(call.query) > MAX_QUERY:
-                raise invalid("the path and query are too long")
+                raise invalid_request("the path and query are too long")
             rpc, in_path = route(call.method, tuple(unquote(part) for part in call.path.split("/")[1:]))
             key, deadline_s = (call.path, call.query), deadline_of(call)
             body = await self._answer(rpc, call, lambda: self._parse_http(rpc, in_path, call), to_json, key, deadline_s)
@@ -191,7 +191,7 @@ class RegistryService:
         if self._tasks:
             _, left = await asyncio.wait(self._tasks, timeout=limit_s)
             if left:
-                given_up = counted(len(left), "request")
+                given_up = count_of(len(left), "request")
                 self.report(f"stops while {given_up} still waited for the cluster; the audit log has no outcome")
 
     def refusal(self, error: Exception) -> RpcError:
@@ -203,14 +203,14 @@ class RegistryService:
         self._ports.report(f"this is a bug in kafkakit: {type(error).__name__}: {error}")
         return RpcError(RpcCode.INTERNAL, "internal error")
 
-    def _parse_http(self, rpc: Rpc, in_path: Mapping[str, str], call: RpcCall) -> AnyRequest:
+    def _parse_http(self, rpc: CallRoute, in_path: Mapping[str, str], call: RpcCall) -> AnyRequest:
         if rpc.http_method == "POST":
             return rpc.request(**self._ports.codec.decode_json(rpc.message, call.body))
         return rpc.request(**read_fields(rpc, in_path, query_of(call.query)))
 
     async def _answer(
         self,
-        rpc: Rpc,
+        rpc: CallRoute,
         call: RpcCall,
         parse: Parsed,
         encode: Callable[[Reply], bytes],
@@ -229,13 +229,13 @@ class RegistryService:
         line = {"caller": caller.name, "remote": call.remote, "call": rpc.name, "params": given_fields(request)}
         return encode((await self.write(prepared, end_s, line)).reply)
 
-    async def admit(self, call: RpcCall, role: Role, given_deadline_s: float | None) -> tuple[Caller, float]:
+    async def admit(self, call: RpcCall, role: CallRole, given_deadline_s: float | None) -> tuple[Caller, float]:
         """The caller, who may make the call now, and when it must end (monotonic seconds); `RpcError` otherwise."""
         caller = await self._identify(call)
         caller.require(role)
         now_s = time.monotonic()
         deadline_s = self._admission.deadline_s(given_deadline_s)
-        wait_s = self._admission.take(caller.name, now_s, deadline_s, is_read=role is Role.READ)
+        wait_s = self._admission.take(caller.name, now_s, deadline_s, is_read=role is CallRole.READ)
         if wait_s > 0:
             await self._wait(wait_s)
         return caller, now_s + deadline_s
@@ -247,7 +247,9 @@ class RegistryService:
             return await self._ports.tokens.identify(token)
         return self.access.identify(call.headers, call.remote)
 
-    async def _read(self, rpc: Rpc, parse: Parsed, encode: Callable[[Reply], bytes], key: tuple[Any, ...]) -> bytes:
+    async def _read(
+        self, rpc: CallRoute, parse: Parsed, encode: Callable[[Reply], bytes], key: tuple[Any, ...]
+    ) -> bytes:
         inventory = self._inventory
         if not self.is_fresh:
             what = "brokers" if "Broker" in rpc.name else "topics"
@@ -396,9 +398,9 @@ def query_of(text: str) -> list[tuple[str, str]]:
     try:
         query = parse_qsl(text, keep_blank_values=True, max_num_fields=2000, errors="strict")
     except ValueError:
-        raise invalid("the query cannot be read") from None
+        raise invalid_request("the query cannot be read") from None
     if len(query) > MAX_FIELDS:
-        raise invalid(f"the query has {len(query)} parameters: at most {MAX_FIELDS}")
+        raise invalid_request(f"the query has {len(query)} parameters: at most {MAX_FIELDS}")
     return query
 
 
@@ -461,10 +463,10 @@ GRACE_S = 5.0
 MANY_TOPICS = 1000
 
 
-class Reader(Protocol):
+class ChangeReader(Protocol):
     """What reads the cluster elsewhere and hands on what changed."""
 
-    def start(self, receive: Callable[[Change], None], ended: Callable[[], None]) -> None:
+    def start(self, receive: Callable[[InventoryChange], None], ended: Callable[[], None]) -> None:
         """Call `receive` with each change, from any thread, and `ended` where there will be none any more."""
         ...
 
@@ -492,7 +494,7 @@ class RegistryServer:
         self.defect = ""
         """Why no more readings are taken in, although the reader sends them."""
 
-    def start(self, reader: Reader) -> None:
+    def start(self, reader: ChangeReader) -> None:
         """Listen, and take in what the reader sends; raises `UsageError` for an address that cannot be used."""
         self._thread = Thread(target=self._loop.run_forever, name="registry", daemon=True)
         self._thread.start()
@@ -541,10 +543,10 @@ class RegistryServer:
     def _run(self, work: Coroutine[Any, Any, T], limit_s: float) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(limit_s)
 
-    def _call(self, work: Callable[[Change], None], change: Change) -> None:
+    def _call(self, work: Callable[[InventoryChange], None], change: InventoryChange) -> None:
         self._loop.call_soon_threadsafe(work, change)
 
-    def _take(self, change: Change) -> None:
+    def _take(self, change: InventoryChange) -> None:
         if self.defect:
             return
         try:
@@ -557,7 +559,7 @@ class RegistryServer:
         else:
             self._failures.clear("reads the cluster again")
             if change.unreadable:
-                self._unreadable.tell(f"records without readable tags are passed over: {some(change.unreadable)}")
+                self._unreadable.tell(f"records without readable tags are passed over: {few_of(change.unreadable)}")
             else:
                 self._unreadable.clear()
         if len(change.topics) > MANY_TOPICS:
@@ -567,7 +569,7 @@ class RegistryServer:
 
 
 def run_server(
-    server: RegistryServer, reader: Reader, clock: Clock, notify: Callable[..., bool], files: Sequence[CallerFile]
+    server: RegistryServer, reader: ChangeReader, clock: Clock, notify: Callable[..., bool], files: Sequence[CallerFile]
 ) -> None:
     """Run until a stop is requested, looking at `files` each second.
 

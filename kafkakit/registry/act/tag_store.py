@@ -18,27 +18,27 @@ import msgspec
 
 from kafkakit.core.documents import decoded_json
 from kafkakit.core.errors import ConflictError, InputError, KafkakitError, TryLaterError
-from kafkakit.core.lease import Versioned
+from kafkakit.core.lease import VersionedValue
 from kafkakit.core.model import decode_tags
 from kafkakit.ports.stores import ControlStore
 from kafkakit.registry.decide.tags import (
     HistoryDocument,
-    Kind,
+    ObjectKind,
     StoredEntry,
     Tags,
-    announced,
-    confirmed,
+    announce_change,
+    confirm_change,
     encode_history,
     encode_tags,
     fault,
-    invalid,
+    invalid_request,
     known_changes,
-    merged,
+    merge_tags,
     read_history,
-    settled,
+    remove_tags,
+    settle_document,
     with_changes,
     within_limits,
-    without,
 )
 from kafkakit.registry.decide.v2_calls import ChangeTagsReply, ChangeTagsRequest
 from kafkakit.registry.decide.v2_views import is_final
@@ -76,7 +76,7 @@ class TagStore:
         acting._by = by
         return acting
 
-    def all(self, kind: Kind, unreadable: list[str]) -> dict[str, Tags]:
+    def all(self, kind: ObjectKind, unreadable: list[str]) -> dict[str, Tags]:
         """The tags of every object of a kind, by name; records that hold no tags are named in `unreadable`."""
         found: dict[str, Tags] = {}
         for name, record in self._store.values(f"{self._root}/{kind}").items():
@@ -86,30 +86,30 @@ class TagStore:
                 unreadable.append(error.source)
         return found
 
-    def get(self, kind: Kind, name: str) -> Tags | None:
+    def get(self, kind: ObjectKind, name: str) -> Tags | None:
         """The tags of an object; None where it has no record, which differs from a record without tags."""
         found = self._store.get(self._path(kind, name))
         return None if found is None else decode_tags(found.value, self._path(kind, name))
 
-    def put(self, kind: Kind, name: str, given: Tags) -> Tags:
+    def put(self, kind: ObjectKind, name: str, given: Tags) -> Tags:
         """Set tags beside those that are there; gives all."""
-        return self._change(kind, name, lambda present: merged(kind, name, present or {}, given))
+        return self._change(kind, name, lambda present: merge_tags(kind, name, present or {}, given))
 
-    def remove(self, kind: Kind, name: str, keys: frozenset[str]) -> Tags:
+    def remove(self, kind: ObjectKind, name: str, keys: frozenset[str]) -> Tags:
         """Delete tags by key; gives what is left. `RpcError` where the object never had any."""
 
         def change(present: Tags | None) -> Tags:
             if present is None:
                 raise fault("requested Kafka object does not exist")
-            return without(present, keys)
+            return remove_tags(present, keys)
 
         return self._change(kind, name, change)
 
-    def change(self, kind: Kind, name: str, change: Callable[[Tags], Mapping[str, str]]) -> Tags:
+    def change(self, kind: ObjectKind, name: str, change: Callable[[Tags], Mapping[str, str]]) -> Tags:
         """Replace the tags, of which no record is none, by what `change` makes of them; lets through what it raises."""
         return self._change(kind, name, lambda present: change(present or {}))
 
-    def drop(self, kind: Kind, name: str, is_due: Callable[[Tags], bool]) -> bool:
+    def drop(self, kind: ObjectKind, name: str, is_due: Callable[[Tags], bool]) -> bool:
         """Delete the record itself where it is due; False where it is gone, or not due any more."""
         with self._one_at_a_time, self._lock():
             for _ in range(MAX_TRIES):
@@ -125,15 +125,15 @@ class TagStore:
                     continue
                 entering.confirm(None, None)
                 return True
-        raise _busy(kind, name)
+        raise _busy_error(kind, name)
 
-    def _change(self, kind: Kind, name: str, change: Callable[[Tags | None], Mapping[str, str]]) -> Tags:
+    def _change(self, kind: ObjectKind, name: str, change: Callable[[Tags | None], Mapping[str, str]]) -> Tags:
         path = self._path(kind, name)
         with self._one_at_a_time, self._lock():
             for _ in range(MAX_TRIES):
                 # The history is read first: what is entered there meanwhile makes our entry a conflict.
                 entering = self.history.read(kind, name)
-                found: Versioned | None = self._store.get(path)
+                found: VersionedValue | None = self._store.get(path)
                 present = None if found is None else decode_tags(found.value, path)
                 wanted = dict(sorted(change(present).items()))
                 if wanted == present or (present is None and not wanted):
@@ -146,13 +146,13 @@ class TagStore:
                     continue
                 entering.confirm(wanted, version)
                 return wanted
-        raise _busy(kind, name)
+        raise _busy_error(kind, name)
 
-    def _path(self, kind: Kind, name: str) -> str:
+    def _path(self, kind: ObjectKind, name: str) -> str:
         return f"{self._root}/{kind}/{name}"
 
 
-def _busy(kind: Kind, name: str) -> TryLaterError:
+def _busy_error(kind: ObjectKind, name: str) -> TryLaterError:
     return TryLaterError(f"the tags of {kind} {name} were changed by other processes {MAX_TRIES} times meanwhile")
 
 
@@ -176,33 +176,33 @@ class TagHistory:
     def __init__(self, store: ControlStore, root: str, now_s: Callable[[], float]) -> None:
         self._store, self._root, self.now_s = store, root.strip("/"), now_s
 
-    def read(self, kind: Kind, name: str) -> "Entering":
+    def read(self, kind: ObjectKind, name: str) -> "PendingTagChange":
         """What a change begins with: it must come before the tags are read."""
         path = self._path(kind, name)
         found = self._store.get(path)
         document = read_history(None if found is None else found.value, path)
-        return Entering(self, path, document, None if found is None else found.version)
+        return PendingTagChange(self, path, document, None if found is None else found.version)
 
-    def of(self, kind: Kind, name: str) -> HistoryDocument:
+    def of(self, kind: ObjectKind, name: str) -> HistoryDocument:
         """The document of an object as it is with its present tags; nothing is written."""
         document, tags, version = self._with_tags(kind, name)
-        return settled(document.document, tags, version, self.now_s())
+        return settle_document(document.document, tags, version, self.now_s())
 
-    def all(self) -> Iterator[tuple[Kind, str, HistoryDocument]]:
+    def all(self) -> Iterator[tuple[ObjectKind, str, HistoryDocument]]:
         """Every document, by kind and name."""
-        for kind in Kind:
+        for kind in ObjectKind:
             folder = f"{self._root}/history/{kind}"
             for name, record in self._store.values(folder).items():
                 document = read_history(record.value, f"{folder}/{name}")
                 if document is not None:
                     yield kind, name, document
 
-    def notice(self, kind: Kind, name: str, old: Tags) -> bool:
+    def notice(self, kind: ObjectKind, name: str, old: Tags) -> bool:
         """Enter a change by another program, where there was one; `old` are the tags known before. Tells whether."""
         for _ in range(MAX_HISTORY_TRIES):
             entering, tags, version = self._with_tags(kind, name)
-            document = entering.document or settled(None, old, -1, 0)
-            now = settled(document, tags, version, self.now_s())
+            document = entering.document or settle_document(None, old, -1, 0)
+            now = settle_document(document, tags, version, self.now_s())
             if now.entries == document.entries:
                 return False
             with suppress(ConflictError):
@@ -210,17 +210,17 @@ class TagHistory:
                 return True
         return False
 
-    def made(self) -> Iterator[tuple[Kind, str, tuple[StoredEntry, ...]]]:
+    def made(self) -> Iterator[tuple[ObjectKind, str, tuple[StoredEntry, ...]]]:
         """The changes of every object, by kind and name, without those that no program entered yet."""
         for kind, name, document in self.all():
             _, tags, version = self._with_tags(kind, name)
             yield kind, name, known_changes(document, tags, version)
 
-    def adopt(self, kind: Kind, name: str, copied: Sequence[StoredEntry], *, dry_run: bool) -> bool:
+    def adopt(self, kind: ObjectKind, name: str, copied: Sequence[StoredEntry], *, dry_run: bool) -> bool:
         """Enter changes from another store, within the limits; tells whether any were missing, or would be entered."""
         for _ in range(MAX_HISTORY_TRIES):
             entering, tags, version = self._with_tags(kind, name)
-            document = settled(entering.document, tags, version, self.now_s())
+            document = settle_document(entering.document, tags, version, self.now_s())
             now = with_changes(document, copied)
             if within_limits(now, self.now_s()).entries == within_limits(document, self.now_s()).entries:
                 return False
@@ -234,7 +234,7 @@ class TagHistory:
     def compact(self) -> "Compaction":
         """Drop what is too old in every document, and documents of which nothing is left."""
         count, unreadable = 0, list[str]()
-        for kind in Kind:
+        for kind in ObjectKind:
             folder = f"{self._root}/history/{kind}"
             for name, record in self._store.values(folder).items():
                 try:
@@ -273,17 +273,17 @@ class TagHistory:
         else:
             self._store.delete(path, version)
 
-    def _with_tags(self, kind: Kind, name: str) -> "tuple[Entering, Tags | None, int | None]":
+    def _with_tags(self, kind: ObjectKind, name: str) -> "tuple[PendingTagChange, Tags | None, int | None]":
         entering = self.read(kind, name)
         path = f"{self._root}/{kind}/{name}"
         found = self._store.get(path)
         return (entering, None, None) if found is None else (entering, decode_tags(found.value, path), found.version)
 
-    def _path(self, kind: Kind, name: str) -> str:
+    def _path(self, kind: ObjectKind, name: str) -> str:
         return f"{self._root}/history/{kind}/{name}"
 
 
-class Entering:
+class PendingTagChange:
     """One change that is being entered."""
 
     def __init__(self, history: TagHistory, path: str, document: HistoryDocument | None, version: int | None) -> None:
@@ -293,8 +293,8 @@ class Entering:
     def announce(self, present: Tags | None, version: int | None, after: Tags | None, by: str) -> None:
         """Enter it before it is made; `ConflictError` where the history changed since it was read."""
         now_s = self._history.now_s()
-        document = settled(self.document, present, version, now_s)
-        document = announced(document, present, after, by, now_s)
+        document = settle_document(self.document, present, version, now_s)
+        document = announce_change(document, present, after, by, now_s)
         self._number = document.last_number
         self.write(document)
 
@@ -304,7 +304,7 @@ class Entering:
             for _ in range(MAX_HISTORY_TRIES):
                 with suppress(ConflictError):
                     if self.document is not None:
-                        self.write(confirmed(self.document, self._number, tags, version))
+                        self.write(confirm_change(self.document, self._number, tags, version))
                     return
                 self.document, self._version = self._history.get(self._path)
                 entries = self.document.entries if self.document is not None else ()
@@ -326,7 +326,7 @@ PRUNE_AFTER = 100
 """Requests between two looks for what is too old or too much: one reading of all that is kept."""
 
 
-class _Kept(msgspec.Struct, frozen=True, omit_defaults=True):
+class _KeptRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     """One request until a time in Unix seconds; `reply` is compressed JSON, None while it is carried out."""
 
     request: str
@@ -358,19 +358,19 @@ class KeptReplies:
         It has `limit_s` for that. `RpcError` where the key came with another request.
         """
         if len(key) > MAX_KEY or not key.isprintable():
-            raise invalid(f"Idempotency-Key must have at most {MAX_KEY} characters, all printable")
+            raise invalid_request(f"Idempotency-Key must have at most {MAX_KEY} characters, all printable")
         self._prune()
         digest = blake2b(msgspec.json.encode(request), digest_size=16).hexdigest()
         place = blake2b(f"{caller}\0{key}".encode("utf-8", "replace"), digest_size=16).hexdigest()
         path = f"{self._folder}/{place}"
         for _ in range(MAX_REPLY_TRIES):
             found = self._store.get(path)
-            kept = None if found is None else _decoded(found.value)
+            kept = None if found is None else _decode_request(found.value)
             if kept is not None and kept.until_s > self._now_s():
                 if kept.request != digest:
-                    raise invalid("the Idempotency-Key came with another request before")
+                    raise invalid_request("the Idempotency-Key came with another request before")
                 return None if kept.reply is None else _reply(kept.reply, path)
-            mine = _Kept(request=digest, until_s=self._now_s() + limit_s + GRACE_S)
+            mine = _KeptRequest(request=digest, until_s=self._now_s() + limit_s + GRACE_S)
             with suppress(ConflictError):
                 version = self._store.cas(path, msgspec.json.encode(mine), None if found is None else found.version)
                 return Claim(path=path, version=version, request=digest)
@@ -379,7 +379,7 @@ class KeptReplies:
     def settle(self, claim: Claim, reply: ChangeTagsReply | None) -> None:
         """Keep the reply; one that could be another the next time, is too large, or None, gives the claim back."""
         data = b"" if reply is None or not is_final(reply) else zlib.compress(msgspec.json.encode(reply))
-        kept = _Kept(request=claim.request, until_s=self._now_s() + KEPT_S, reply=data)
+        kept = _KeptRequest(request=claim.request, until_s=self._now_s() + KEPT_S, reply=data)
         encoded = msgspec.json.encode(kept)
         with suppress(KafkakitError):  # what was changed stays changed
             if data and len(encoded) <= MAX_BYTES:
@@ -392,7 +392,9 @@ class KeptReplies:
         if self._until_prune >= 0:
             return
         self._until_prune = PRUNE_AFTER
-        found = {name: (record, _decoded(record.value)) for name, record in self._store.values(self._folder).items()}
+        found = {
+            name: (record, _decode_request(record.value)) for name, record in self._store.values(self._folder).items()
+        }
         by_age = sorted(found, key=lambda name: found[name][1].until_s, reverse=True)
         for number, name in enumerate(by_age):
             record, kept = found[name]
@@ -401,11 +403,11 @@ class KeptReplies:
                     self._store.delete(f"{self._folder}/{name}", record.version)
 
 
-def _decoded(data: bytes) -> _Kept:
+def _decode_request(data: bytes) -> _KeptRequest:
     try:
-        return decoded_json(data, _Kept)
+        return decoded_json(data, _KeptRequest)
     except (msgspec.DecodeError, ValueError, RecursionError):
-        return _Kept(request="", until_s=0)  # no record of ours: the next one replaces it
+        return _KeptRequest(request="", until_s=0)  # no record of ours: the next one replaces it
 
 
 def _reply(data: bytes, path: str) -> ChangeTagsReply:

@@ -19,8 +19,8 @@ from kafkakit.registry.decide.tags import (
     MARK,
     CleanupPlan,
     CleanupRules,
-    Kind,
     MigrationPlan,
+    ObjectKind,
     StoreContent,
     Tags,
     TagTables,
@@ -29,8 +29,8 @@ from kafkakit.registry.decide.tags import (
     needs_mark,
     plan_cleanup,
     plan_migration,
+    remove_tags,
     with_mark,
-    without,
 )
 
 POLL_S = 5.0
@@ -53,22 +53,22 @@ def plan_cleanups(ports: CleanupPorts, rules: CleanupRules) -> tuple[CleanupPlan
     that are fenced, or away with replicas of theirs, exist; so do topics that this user may not see. Records that
     hold no tags are left alone.
     """
-    tables = {kind: ports.tags.all(kind, []) for kind in Kind}
+    tables = {kind: ports.tags.all(kind, []) for kind in ObjectKind}
     snapshot = ports.admin.snapshot(now=ports.clock.now(), sizes=False)
     if not any(broker.is_alive for broker in snapshot.brokers):
         raise TryLaterError("the cluster lists no live broker: nothing is cleaned up")
     topics = {topic.name for topic in snapshot.topics}
     if topics:
-        unseen = {name for name in tables[Kind.TOPIC].keys() - topics if not topic_problem(name)}
+        unseen = {name for name in tables[ObjectKind.TOPIC].keys() - topics if not topic_problem(name)}
         topics |= ports.admin.topic_operations(unseen).keys()
-    existing = {Kind.BROKER: {str(broker.id) for broker in snapshot.brokers}, Kind.TOPIC: topics}
+    existing = {ObjectKind.BROKER: {str(broker.id) for broker in snapshot.brokers}, ObjectKind.TOPIC: topics}
     now_s = ports.clock.now().timestamp()
-    return tuple(plan_cleanup(kind, tables[kind], existing[kind], now_s, rules) for kind in Kind)
+    return tuple(plan_cleanup(kind, tables[kind], existing[kind], now_s, rules) for kind in ObjectKind)
 
 
 def clean_up(
     ports: CleanupPorts, rules: CleanupRules, plans: Sequence[CleanupPlan], require_held: Callable[[], None]
-) -> Iterator[tuple[str, Kind, str]]:
+) -> Iterator[tuple[str, ObjectKind, str]]:
     """Carry plans out: what was done, the kind and the name, one after the other.
 
     `require_held` is called before each change, and raises where the right to it is not ours any more.
@@ -86,7 +86,7 @@ def clean_up(
                 if not tags.drop(plan.kind, name, lambda present: is_due(present, now_s, rules.staleness_s)):
                     continue
             else:
-                tags.change(plan.kind, name, mark if what == "marked" else lambda p: without(p, {MARK}))
+                tags.change(plan.kind, name, mark if what == "marked" else lambda p: remove_tags(p, {MARK}))
             yield what, plan.kind, name
 
 
@@ -171,7 +171,7 @@ class Migration:
 def read_tables(store: TagStore) -> TagTables:
     """All tags of a store; raises `InputError` for a record that holds something else, which would be lost."""
     unreadable: list[str] = []
-    tables = {kind: store.all(kind, unreadable) for kind in Kind}
+    tables = {kind: store.all(kind, unreadable) for kind in ObjectKind}
     if unreadable:
         raise InputError(unreadable[0], f"holds no tags, one of {len(unreadable)} such records", hint="remove them")
     return tables

@@ -23,9 +23,9 @@ import msgspec
 from kafkakit.core.errors import KafkakitError
 from kafkakit.core.plan_rules import topic_problem
 from kafkakit.core.rpc import RpcAnswer, RpcCall, RpcCode, RpcError, RpcStream
-from kafkakit.core.text import ToldOnce, some
+from kafkakit.core.text import ToldOnce, few_of
 from kafkakit.ports.services import Answer, GrpcService, MessageCodec
-from kafkakit.registry.act.cluster import Writes, Written
+from kafkakit.registry.act.cluster import ChangeResult, Writes
 from kafkakit.registry.act.service import (
     RegistryService,
     TagsRefusedError,
@@ -36,9 +36,9 @@ from kafkakit.registry.act.service import (
 )
 from kafkakit.registry.act.tag_store import Claim, KeptReplies, TagHistory, TagStore
 from kafkakit.registry.decide.access import Caller
-from kafkakit.registry.decide.inventory import NO_TAGS, Inventory, Touched
-from kafkakit.registry.decide.requests import EMPTY, MAX_QUERY, RPC_BY_NAME, SERVICE, Role
-from kafkakit.registry.decide.tags import Kind, Tags, is_broker_id
+from kafkakit.registry.decide.inventory import NO_TAGS, ChangedObject, Inventory
+from kafkakit.registry.decide.requests import EMPTY, MAX_QUERY, RPC_BY_NAME, SERVICE, CallRole
+from kafkakit.registry.decide.tags import ObjectKind, Tags, is_broker_id
 from kafkakit.registry.decide.v2_calls import (
     CALL_V2_BY_NAME,
     CALLS_V2,
@@ -68,14 +68,14 @@ from kafkakit.registry.decide.v2_views import (
     MAX_EVENTS,
     EventLog,
     LostPlaceError,
+    QueryIndex,
     ReadsV2,
-    Selection,
-    Watched,
+    WatchedSelection,
     changed_result,
     check_history,
     check_request,
     history_page,
-    missing,
+    missing_object,
     results_of,
     shows_in,
     tags_after,
@@ -99,7 +99,7 @@ class Watches:
     """Hands events on to many clients; in the thread that also changes the inventory."""
 
     def __init__(
-        self, inventory: Inventory, events: EventLog, selection: Selection, *, heartbeat_s: float = HEARTBEAT_S
+        self, inventory: Inventory, events: EventLog, selection: QueryIndex, *, heartbeat_s: float = HEARTBEAT_S
     ) -> None:
         self._inventory, self._events, self._selection = inventory, events, selection
         self._heartbeat_s = heartbeat_s
@@ -120,13 +120,13 @@ class Watches:
 
     def open(self, request: WatchRequest, caller: Caller) -> AsyncIterator[Sequence[WatchEvent]]:
         """The events of one client in batches, the last one of type `end`; `RpcError` for what cannot be meant."""
-        watched = Watched(request, self._inventory, self._selection)
+        watched = WatchedSelection(request, self._inventory, self._selection)
         if self._open.total() >= MAX_WATCHES or self._open[caller.name] >= MAX_OF_CALLER:
             raise RpcError(RpcCode.RESOURCE_EXHAUSTED, "too many watches are open", retry_after_s=30)
         return self._follow(request, watched, caller)
 
     async def _follow(
-        self, request: WatchRequest, watched: Watched, caller: Caller
+        self, request: WatchRequest, watched: WatchedSelection, caller: Caller
     ) -> AsyncIterator[Sequence[WatchEvent]]:
         events, place = self._events, self._events.last
         with self._counted(caller.name):
@@ -171,7 +171,7 @@ class Watches:
             if not self._open[name]:
                 del self._open[name]
 
-    def _take(self, touched: Sequence[Touched]) -> None:
+    def _take(self, touched: Sequence[ChangedObject]) -> None:
         self._events.add(touched)
         self._wake()
 
@@ -188,7 +188,7 @@ class TagWrites:
 
     def prepare(self, request: ChangeTagsRequest, caller: Caller) -> "PreparedTags":
         """What the request needs of the inventory, read in its thread: brokers that are down and hold replicas."""
-        names = {change.name for change in request.changes if Kind(change.kind) is Kind.BROKER}
+        names = {change.name for change in request.changes if ObjectKind(change.kind) is ObjectKind.BROKER}
         holding = {name for name in names if is_broker_id(name) and self._inventory.topics_on(int(name))}
         return PreparedTags(request, caller, holding, self._tags.acting_for(caller.name), self._writes)
 
@@ -208,7 +208,7 @@ class PortsV2:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TagsWritten(Written):
+class TagsWritten(ChangeResult):
     """What came of a request, for the caller."""
 
     results: ChangeTagsReply
@@ -221,26 +221,28 @@ class PreparedTags:
         self, request: ChangeTagsRequest, caller: Caller, holding: set[str], tags: TagStore, writes: Writes
     ) -> None:
         self._request, self._caller, self._tags, self._writes = request, caller, tags, writes
-        self._there: Mapping[Kind, Collection[str]] = {Kind.BROKER: holding, Kind.TOPIC: ()}
-        self._written = list[tuple[Kind, str, Tags]]()
+        self._there: Mapping[ObjectKind, Collection[str]] = {ObjectKind.BROKER: holding, ObjectKind.TOPIC: ()}
+        self._written = list[tuple[ObjectKind, str, Tags]]()
 
     def __call__(self, end_s: float) -> TagsWritten:
         """Carry it out until so many seconds of the monotonic clock."""
-        named = {kind: sorted({c.name for c in self._request.changes if Kind(c.kind) is kind}) for kind in Kind}
-        allowed = [name for name in named[Kind.TOPIC] if not topic_problem(name)]
-        brokers = map(str, self._writes.brokers_there()) if named[Kind.BROKER] else ()
+        named = {
+            kind: sorted({c.name for c in self._request.changes if ObjectKind(c.kind) is kind}) for kind in ObjectKind
+        }
+        allowed = [name for name in named[ObjectKind.TOPIC] if not topic_problem(name)]
+        brokers = map(str, self._writes.brokers_there()) if named[ObjectKind.BROKER] else ()
         self._there = {
-            Kind.BROKER: {*self._there[Kind.BROKER], *brokers},
-            Kind.TOPIC: self._writes.topics_there(allowed),
+            ObjectKind.BROKER: {*self._there[ObjectKind.BROKER], *brokers},
+            ObjectKind.TOPIC: self._writes.topics_there(allowed),
         }
         results = results_of(self._request, self._change, lambda: time.monotonic() > end_s)
         return TagsWritten(reply=EMPTY, tags=tuple(self._written), results=results)
 
     def _change(self, change: ObjectChange) -> TagResult:
-        kind = Kind(change.kind)
-        self._caller.require(Role.TAG, change.kind, (change.name,))
+        kind = ObjectKind(change.kind)
+        self._caller.require(CallRole.TAG, change.kind, (change.name,))
         if change.name not in self._there[kind] and self._tags.get(kind, change.name) is None:
-            raise missing(kind, change.name)
+            raise missing_object(kind, change.name)
         if self._request.dry_run:
             present = self._tags.get(kind, change.name) or NO_TAGS
             return changed_result(change, present, tags_after(change, present))
@@ -376,7 +378,7 @@ class ServiceV2:
         def read() -> HistoryPage:
             if not request.kind:
                 return history_page(request, history.all(), is_made, history.now_s())
-            kind = Kind(request.kind)
+            kind = ObjectKind(request.kind)
             objects = [(kind, request.name, history.of(kind, request.name))]
             return history_page(request, objects, lambda *_: False, history.now_s())
 
@@ -458,7 +460,7 @@ def serve_both(first: RegistryService, parts: PartsV2) -> Endpoints:
         page=parts.page,
     )
     second = ServiceV2(first, inventory, reads, ports)
-    health = Health(parts.health_codec, lambda: first.is_fresh)
+    health = HealthService(parts.health_codec, lambda: first.is_fresh)
     first.at_new_callers.append(watches.renew)
     first.at_stop += [watches.close, notices.stop, health.close]
     return Endpoints(
@@ -498,11 +500,11 @@ class Notices:
     ) -> None:
         self._history, self._report_defect = history, report_defect
         self._faults, self._unreadable = ToldOnce(report), ToldOnce(report)
-        self._queue: Queue[Touched | None] = Queue(MAX_WAITING)
+        self._queue: Queue[ChangedObject | None] = Queue(MAX_WAITING)
         self._is_stopped = False
         self._thread: Thread | None = None
 
-    def take(self, touched: Sequence[Touched]) -> None:
+    def take(self, touched: Sequence[ChangedObject]) -> None:
         """Take note of tags that are not those that were known; returns at once."""
         if self._is_stopped:
             return
@@ -536,7 +538,7 @@ class Notices:
     def _compact(self) -> None:
         unreadable = self._history.compact().unreadable
         if unreadable:
-            self._unreadable.tell(f"histories of tags that cannot be read stay as they are: {some(unreadable)}")
+            self._unreadable.tell(f"histories of tags that cannot be read stay as they are: {few_of(unreadable)}")
         else:
             self._unreadable.clear()
 
@@ -559,7 +561,7 @@ HEALTH_LOOK_S = 2.0
 _KNOWN = frozenset({"", SERVICE, SERVICE_V2})
 
 
-class Health:
+class HealthService:
     """Answers without a token, as load balancers ask; `MAX_WATCHES` at once are told of each change."""
 
     def __init__(self, codec: MessageCodec, is_fresh: Callable[[], bool]) -> None:

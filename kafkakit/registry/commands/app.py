@@ -1,6 +1,6 @@
 """`kafkakit registry`: topics, brokers and their tags, served over HTTP and gRPC or used directly.
 
-`topics`, `brokers`, `mappings`, `unmapped`, `translate-offsets` and `history` read; `tag`, `untag`, `apply` and
+`topics`, `brokers`, `mappings`, `list_unmapped`, `translate-offsets` and `history` read; `tag`, `untag`, `apply` and
 `import-labels` change tags; `create` and `delete` change topics; `cleanup` and `migrate` keep the store of tags in
 order.
 """
@@ -150,7 +150,7 @@ def mappings(
 
 
 @with_option_groups
-def unmapped(
+def list_unmapped(
     ctx: typer.Context,
     registry: RegistryPlace,
     exclude: Annotated[
@@ -276,7 +276,7 @@ def apply(
     kafkakit --profile prod registry apply tags.yaml --prune k8s. --yes
     """
     from kafkakit.registry.commands.client_options import desired_changes, end_changes, read_prefixes
-    from kafkakit.registry.decide.desired import MAX_FILE_BYTES, read_desired
+    from kafkakit.registry.decide.desired_tags import MAX_FILE_BYTES, read_desired
     from kafkakit.wiring import read_input
 
     cli = cli_context(ctx)
@@ -330,7 +330,7 @@ def import_labels(
     """
     from kafkakit.cli.session import finish
     from kafkakit.registry.commands.client_options import desired_changes, end_changes, read_prefixes
-    from kafkakit.registry.decide import desired as labels
+    from kafkakit.registry.decide import desired_tags as labels
     from kafkakit.registry.report import desired_report
     from kafkakit.wiring import read_input
 
@@ -421,7 +421,7 @@ def history(
     from kafkakit.cli.session import finish
     from kafkakit.core.quantities import parse_duration
     from kafkakit.registry.commands.client_options import require_object
-    from kafkakit.registry.decide.tags import Kind
+    from kafkakit.registry.decide.tags import ObjectKind
     from kafkakit.registry.report import history_report
     from kafkakit.wiring import system_clock
 
@@ -429,7 +429,7 @@ def history(
     if topic is not None and broker is not None:
         raise UsageError("give --topic or --broker, not both")
     first = system_clock().now() - timedelta(seconds=parse_duration(since, "--since"))
-    kind, name = (Kind.TOPIC, topic) if topic is not None else (Kind.BROKER, str(broker))
+    kind, name = (ObjectKind.TOPIC, topic) if topic is not None else (ObjectKind.BROKER, str(broker))
     named = topic is not None or broker is not None
     with registry.open(cli) as client:
         found = client.history(kind if named else None, name if named else "", since=first.isoformat(), most=limit)
@@ -463,7 +463,7 @@ def cleanup(
     from contextlib import ExitStack
 
     from kafkakit.cli.session import finish, open_session
-    from kafkakit.core.quantities import counted
+    from kafkakit.core.quantities import count_of
     from kafkakit.registry.act.upkeep import clean_up, plan_cleanups
     from kafkakit.registry.commands.serve import cleanup_ports, held_cleanup
     from kafkakit.registry.report import cleanup_report, planned_steps
@@ -482,7 +482,7 @@ def cleanup(
         if (planned := planned_steps(plans)) and not (consent.yes or is_timer):
             shown = cleanup_report(plans, planned, is_dry=True)
             cli.output.say(shown.text.rstrip("\n"))
-            if not consent.confirm_on(cli, session.cluster_id, f"Change {counted(len(planned), 'record')} of tags?"):
+            if not consent.confirm_on(cli, session.cluster_id, f"Change {count_of(len(planned), 'record')} of tags?"):
                 return finish(cli, shown)
         steps = list(clean_up(ports, rules, plans, require_held))
     return finish(cli, cleanup_report(plans, steps, is_dry=False))
@@ -558,7 +558,7 @@ def migrate(ctx: typer.Context, choice: MigrationChoice, consent: Consent) -> in
     kafkakit --profile prod registry migrate --from zookeeper --zk-addr zk1:2181 --to profile --yes
     """
     from kafkakit.cli.session import finish, open_session
-    from kafkakit.core.quantities import counted
+    from kafkakit.core.quantities import count_of
     from kafkakit.registry.act.upkeep import migrate as copy
     from kafkakit.registry.report import migration_report
 
@@ -582,7 +582,7 @@ def migrate(ctx: typer.Context, choice: MigrationChoice, consent: Consent) -> in
             is_needed = bool(done.plan.writes or done.histories)
             if is_needed:
                 cli.output.say(report(done).text.rstrip("\n"))
-            question = f"Copy the tags of {counted(len(done.plan.writes), 'object')} to {choice.target}?"
+            question = f"Copy the tags of {count_of(len(done.plan.writes), 'object')} to {choice.target}?"
             if not is_needed or consent.confirm_on(cli, session.cluster_id, question):
                 done = carry_out(dry_run=False)
     return finish(cli, report(done))
@@ -601,7 +601,7 @@ app.command("import-labels", cls=CliCommand)(import_labels)
 app.command("create", cls=CliCommand)(create)
 app.command("delete", cls=CliCommand)(delete)
 app.command("mappings", cls=CliCommand)(mappings)
-app.command("unmapped", cls=CliCommand)(unmapped)
+app.command("unmapped", cls=CliCommand)(list_unmapped)
 app.command("translate-offsets", cls=CliCommand)(translate_offsets)
 app.command("cleanup", cls=KafkaKitCommand)(cleanup)
 app.command("migrate", cls=CliCommand)(migrate)

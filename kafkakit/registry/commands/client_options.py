@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from kafkakit.cli.run_options import Consent
     from kafkakit.config.read.settings import Settings
     from kafkakit.registry.client import RegistryClient
-    from kafkakit.registry.decide.desired import BrokerEntry, DesiredTags, PlannedChanges, TagChange, TopicEntry
+    from kafkakit.registry.decide.desired_tags import BrokerEntry, DesiredTags, PlannedChanges, TagChange, TopicEntry
     from kafkakit.registry.decide.requests import CreateRequest
-    from kafkakit.registry.decide.tags import Kind, Tags
+    from kafkakit.registry.decide.tags import ObjectKind, Tags
     from kafkakit.streams.model.mirrormaker import OffsetSync
 
 
@@ -45,7 +45,7 @@ def complete_tag_keys(ctx: typer.Context, incomplete: str) -> list[str]:
 def _read_tags(ctx: typer.Context, cli: CliContext, settings: Settings) -> list[str]:
     from kafkakit.cli.session import open_session
     from kafkakit.registry.client import connect
-    from kafkakit.registry.decide.tags import Kind
+    from kafkakit.registry.decide.tags import ObjectKind
 
     given = ctx.params
     if given.get("server"):
@@ -56,7 +56,7 @@ def _read_tags(ctx: typer.Context, cli: CliContext, settings: Settings) -> list[
     place.apply(cli)
     with open_session(cli, read_only=True) as session:
         store = place.open(session, 1)
-        return _texts([tags for kind in Kind for tags in store.all(kind, []).values()])
+        return _texts([tags for kind in ObjectKind for tags in store.all(kind, []).values()])
 
 
 def _texts(found: Iterable[Tags]) -> list[str]:
@@ -187,15 +187,15 @@ class ObjectChoice:
     @property
     def is_exact(self) -> bool:
         """Whether every object is named."""
-        from kafkakit.registry.decide.desired import is_exact
-        from kafkakit.registry.decide.tags import Kind as Kinds
+        from kafkakit.registry.decide.desired_tags import is_exact
+        from kafkakit.registry.decide.tags import ObjectKind as Kinds
 
         given = ((Kinds.TOPIC, self.topics), (Kinds.BROKER, self.brokers))
         return all(is_exact(kind, text) for kind, text in given if text)
 
     def setting(self, client: RegistryClient, given: Sequence[str]) -> PlannedChanges:
         """The changes that set `KEY:VALUE` texts."""
-        from kafkakit.registry.decide.desired import changes_setting
+        from kafkakit.registry.decide.desired_tags import changes_setting
         from kafkakit.registry.decide.tags import require_tag_texts, tags_to_set
 
         require_tag_texts(given)
@@ -203,18 +203,20 @@ class ObjectChoice:
 
     def deleting(self, client: RegistryClient, given: Sequence[str]) -> PlannedChanges:
         """The changes that delete keys."""
-        from kafkakit.registry.decide.desired import changes_deleting
+        from kafkakit.registry.decide.desired_tags import changes_deleting
         from kafkakit.registry.decide.tags import keys_to_delete
 
         keys = keys_to_delete(given)
         return self._planned(client, lambda k, names, tags: changes_deleting(k, names, tags, keys))
 
     def _planned(
-        self, client: RegistryClient, make: Callable[[Kind, tuple[str, ...], dict[str, Tags]], tuple[TagChange, ...]]
+        self,
+        client: RegistryClient,
+        make: Callable[[ObjectKind, tuple[str, ...], dict[str, Tags]], tuple[TagChange, ...]],
     ) -> PlannedChanges:
         from kafkakit.core.selection import query_of
-        from kafkakit.registry.decide.desired import PlannedChanges, chosen, named_brokers, not_live, tags_of
-        from kafkakit.registry.decide.tags import Kind as Kinds
+        from kafkakit.registry.decide.desired_tags import PlannedChanges, choose_names, named_brokers, not_live, tags_of
+        from kafkakit.registry.decide.tags import ObjectKind as Kinds
 
         if not self.topics and not self.brokers:
             raise UsageError("no topics or brokers given", hint="pass --topics or --brokers")
@@ -222,13 +224,13 @@ class ObjectChoice:
         down: dict[int, BrokerEntry] = {}
         if self.topics:
             topics = client.topics()
-            found += make(Kinds.TOPIC, chosen(Kinds.TOPIC, self.topics, topics), tags_of(topics))
+            found += make(Kinds.TOPIC, choose_names(Kinds.TOPIC, self.topics, topics), tags_of(topics))
         if self.brokers:
             brokers = client.brokers()
             named = self.brokers.split(",") if query_of(self.brokers) is None else ()
             down = client.down_brokers(named_brokers(named) - brokers.keys())
             brokers |= down
-            found += make(Kinds.BROKER, chosen(Kinds.BROKER, self.brokers, brokers), tags_of(brokers))
+            found += make(Kinds.BROKER, choose_names(Kinds.BROKER, self.brokers, brokers), tags_of(brokers))
         return PlannedChanges(changes=tuple(found), warnings=not_live(down))
 
 
@@ -281,20 +283,28 @@ def end_changes(
 
 def listed_topics(client: RegistryClient, names: str | None, *, with_replicas: bool) -> list[TopicEntry]:
     """The topics that a text means, all of them without one."""
-    from kafkakit.registry.decide.desired import chosen
-    from kafkakit.registry.decide.tags import Kind
+    from kafkakit.registry.decide.desired_tags import choose_names
+    from kafkakit.registry.decide.tags import ObjectKind
 
     topics = client.topics(with_replicas=with_replicas)
-    return list(topics.values()) if names is None else [topics[name] for name in chosen(Kind.TOPIC, names, topics)]
+    return (
+        list(topics.values())
+        if names is None
+        else [topics[name] for name in choose_names(ObjectKind.TOPIC, names, topics)]
+    )
 
 
 def listed_brokers(client: RegistryClient, names: str | None) -> list[BrokerEntry]:
     """The brokers that a text means, all of them without one."""
-    from kafkakit.registry.decide.desired import chosen
-    from kafkakit.registry.decide.tags import Kind
+    from kafkakit.registry.decide.desired_tags import choose_names
+    from kafkakit.registry.decide.tags import ObjectKind
 
     brokers = client.brokers()
-    return list(brokers.values()) if names is None else [brokers[int(n)] for n in chosen(Kind.BROKER, names, brokers)]
+    return (
+        list(brokers.values())
+        if names is None
+        else [brokers[int(n)] for n in choose_names(ObjectKind.BROKER, names, brokers)]
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,7 +329,7 @@ class NewTopicOptions:
     def request(self, name: str) -> CreateRequest:
         """The request; raises `UsageError` for a text that cannot be read."""
         from kafkakit.registry.decide.requests import CreateRequest, read_creation
-        from kafkakit.registry.decide.tags import Kind, require_tag_texts, tags_to_set
+        from kafkakit.registry.decide.tags import ObjectKind, require_tag_texts, tags_to_set
 
         require_tag_texts((*(self.tags or ()), *(self.target_tags or ())))
         ids = [text.strip() for text in (self.target_brokers or "").split(",") if text.strip()]
@@ -334,7 +344,7 @@ class NewTopicOptions:
                 "partitions": self.partitions,
                 "replication": self.replication,
                 "configs": configs,
-                "tags": tags_to_set(Kind.TOPIC, self.tags) if self.tags else {},
+                "tags": tags_to_set(ObjectKind.TOPIC, self.tags) if self.tags else {},
             },
             target_broker_tags=tuple(self.target_tags or ()),
             target_broker_ids=tuple(map(int, ids)),
@@ -361,20 +371,20 @@ class NewTopicOptions:
 
 def existing_topic(client: RegistryClient, name: str) -> TopicEntry:
     """The topic of a name; `UsageError` names the nearest where there is none."""
-    from kafkakit.registry.decide.desired import exact_names
-    from kafkakit.registry.decide.tags import Kind
+    from kafkakit.registry.decide.desired_tags import exact_names
+    from kafkakit.registry.decide.tags import ObjectKind
 
     topics = client.topics()
-    exact_names(Kind.TOPIC, [name], topics)
+    exact_names(ObjectKind.TOPIC, [name], topics)
     return topics[name]
 
 
-def require_object(client: RegistryClient, kind: Kind, name: str) -> None:
+def require_object(client: RegistryClient, kind: ObjectKind, name: str) -> None:
     """Raise `UsageError` for a topic, or a broker that is neither live nor known by its tags or replicas."""
     from kafkakit.registry.decide import tags
-    from kafkakit.registry.decide.desired import exact_names
+    from kafkakit.registry.decide.desired_tags import exact_names
 
-    if kind is tags.Kind.TOPIC:
+    if kind is tags.ObjectKind.TOPIC:
         existing_topic(client, name)
     elif not client.down_brokers([int(name)]):
         exact_names(kind, [name], client.brokers())
@@ -389,10 +399,10 @@ def read_prefixes(prune: Sequence[str] | None) -> tuple[str, ...]:
 
 def desired_changes(client: RegistryClient, desired: DesiredTags, prefixes: Sequence[str]) -> PlannedChanges:
     """What has to change for the rules, on the objects as they are now."""
-    from kafkakit.registry.decide.desired import brokers_named, plan_desired
-    from kafkakit.registry.decide.tags import Kind
+    from kafkakit.registry.decide.desired_tags import brokers_named, plan_desired
+    from kafkakit.registry.decide.tags import ObjectKind
 
-    topics = client.topics() if Kind.TOPIC in desired.rules else {}
-    brokers = client.brokers() if Kind.BROKER in desired.rules else {}
+    topics = client.topics() if ObjectKind.TOPIC in desired.rules else {}
+    brokers = client.brokers() if ObjectKind.BROKER in desired.rules else {}
     down = client.down_brokers(brokers_named(desired) - brokers.keys())
     return plan_desired(desired, topics, brokers, down, prefixes)

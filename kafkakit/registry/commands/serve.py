@@ -20,7 +20,7 @@ from kafkakit.cli.run_options import DryRun
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import cluster_tags_root
 from kafkakit.core.options import duration_option, option
-from kafkakit.registry.decide.access import Rates
+from kafkakit.registry.decide.access import CallRates
 from kafkakit.registry.decide.tags import CleanupRules
 
 if TYPE_CHECKING:
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from kafkakit.execution.act.leases import Lease
     from kafkakit.ports.services import RpcListener, TokenVerifier
     from kafkakit.ports.stores import ControlStore
-    from kafkakit.registry.act.cluster import ClusterReader
+    from kafkakit.registry.act.cluster import InventoryReader
     from kafkakit.registry.act.service import CallerFile, RegistryService, SignedTokens
     from kafkakit.registry.act.tag_store import TagStore
     from kafkakit.registry.act.upkeep import CleanupPorts, PeriodicCleanup
     from kafkakit.registry.act.v2 import Endpoints
-    from kafkakit.registry.decide.access import Access, Caller, JwtRules, Rates
+    from kafkakit.registry.decide.access import Access, Caller, CallRates, JwtRules
     from kafkakit.registry.decide.inventory import Inventory
     from kafkakit.registry.decide.tags import CleanupRules
     from kafkakit.report.report import Report
@@ -186,7 +186,7 @@ class ListenChoice:
         """Who may do what; raises `UsageError` for what would be open to other machines."""
         from kafkakit.core.rpc import is_loopback, parse_listen
         from kafkakit.registry.decide.access import Access
-        from kafkakit.registry.decide.requests import Role
+        from kafkakit.registry.decide.requests import CallRole
 
         listens = [text for text in (self.http_listen, self.grpc_listen) if text != "none"]
         if not listens:
@@ -208,7 +208,7 @@ class ListenChoice:
                 given = "--jwt-file" if self.token_file is None else "--token-file"
                 raise UsageError(f"{given} and --no-token exclude each other")
             return Access(by_digest=self._callers(), is_open_to_reads_from_here=True, names=names)
-        everything = frozenset(Role) if self.no_token or has_certificates else frozenset({Role.READ})
+        everything = frozenset(CallRole) if self.no_token or has_certificates else frozenset({CallRole.READ})
         return Access(by_digest={}, anonymous=everything, names=names)
 
     def signed_tokens(self, report: Callable[[str], None]) -> SignedTokens | None:
@@ -279,7 +279,7 @@ class ListenChoice:
 class LimitChoice:
     """How much is answered, and from how old a reading."""
 
-    rates: Rates = Rates()
+    rates: CallRates = CallRates()
     refresh_s: float = duration_option("15s", "--refresh", help="Time between two readings of the cluster and tags.")
     max_age_s: float = duration_option("5m", "--max-age", help="Reads fail when the last reading is older than this.")
 
@@ -395,17 +395,17 @@ def serve(
     return 0
 
 
-def reader_of(cli: CliContext, place: TagPlace) -> Callable[[], ClusterReader]:
+def reader_of(cli: CliContext, place: TagPlace) -> Callable[[], InventoryReader]:
     """What opens a reader with connections of its own."""
 
-    def open_reader() -> ClusterReader:
+    def open_reader() -> InventoryReader:
 
         from kafkakit.cli.session import open_session
-        from kafkakit.registry.act.cluster import ClusterReader
+        from kafkakit.registry.act.cluster import InventoryReader
 
         # Never closed: it is used until its process ends.
         session = ExitStack().enter_context(open_session(cli, read_only=True))
-        return ClusterReader(session.admin, place.open(session, 0), session.clock)
+        return InventoryReader(session.admin, place.open(session, 0), session.clock)
 
     return open_reader
 

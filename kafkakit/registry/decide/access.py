@@ -17,8 +17,8 @@ import msgspec
 from kafkakit.core.errors import InputError
 from kafkakit.core.options import parsed_option
 from kafkakit.core.rpc import RpcCode, RpcError, is_from_another_page, is_loopback, unknown_name
-from kafkakit.core.text import printable
-from kafkakit.registry.decide.requests import Role
+from kafkakit.core.text import sanitize
+from kafkakit.registry.decide.requests import CallRole
 
 MAX_CALLERS = 1000
 
@@ -26,7 +26,7 @@ MAX_CALLERS = 1000
 class _Grant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: str
     sha256: str
-    roles: list[Role]
+    roles: list[CallRole]
     topics: tuple[str, ...] = ("*",)
     brokers: tuple[str, ...] = ("*",)
 
@@ -40,7 +40,7 @@ class Caller:
     """A program that calls; patterns are those of shells (`team-a-*`), and do not limit reads."""
 
     name: str
-    roles: frozenset[Role]
+    roles: frozenset[CallRole]
     topics: tuple[str, ...] = ("*",)
     brokers: tuple[str, ...] = ("*",)
     expires_s: float | None = None
@@ -49,7 +49,7 @@ class Caller:
         """Whether its token is not good any more, in Unix seconds."""
         return self.expires_s is not None and now_s >= self.expires_s
 
-    def require(self, role: Role, kind: str = "", names: Iterable[str] = ()) -> None:
+    def require(self, role: CallRole, kind: str = "", names: Iterable[str] = ()) -> None:
         """`RpcError` 403 where the role is missing, or is not given for one of the names."""
         if role not in self.roles:
             raise RpcError(RpcCode.PERMISSION_DENIED, f"{self.name} has no right to {role}")
@@ -57,7 +57,7 @@ class Caller:
         for name in names if kind else ():
             if not any(fnmatchcase(name, pattern) for pattern in patterns):
                 raise RpcError(
-                    RpcCode.PERMISSION_DENIED, f"{self.name} has no right to {role} {kind} {printable(name[:80])}"
+                    RpcCode.PERMISSION_DENIED, f"{self.name} has no right to {role} {kind} {sanitize(name[:80])}"
                 )
 
 
@@ -70,7 +70,7 @@ class Access:
     """
 
     by_digest: Mapping[str, Caller]
-    anonymous: frozenset[Role] = frozenset()
+    anonymous: frozenset[CallRole] = frozenset()
     is_open_to_reads_from_here: bool = False
     names: frozenset[str] | None = frozenset()
 
@@ -98,7 +98,7 @@ class Access:
             return found
         roles = self.anonymous
         if self.is_open_to_reads_from_here and is_loopback(remote):
-            roles |= {Role.READ}
+            roles |= {CallRole.READ}
         if not roles:
             raise RpcError(RpcCode.UNAUTHENTICATED, "needs the header Authorization: Bearer TOKEN")
         self.check_page(headers)
@@ -123,11 +123,11 @@ def read_access(data: bytes, source: str) -> dict[str, Caller]:
         if len(digest) != 64 or not set(digest) <= set("0123456789abcdef") or digest in found:
             raise InputError(
                 source,
-                f"caller {printable(grant.name[:60])!r} has no sha256 of its own",
+                f"caller {sanitize(grant.name[:60])!r} has no sha256 of its own",
                 hint='openssl rand -hex 32 > token; printf %s "$(cat token)" | sha256sum',
             )
         found[digest] = Caller(
-            name=printable(grant.name[:100]),
+            name=sanitize(grant.name[:100]),
             roles=frozenset(grant.roles),
             topics=grant.topics,
             brokers=grant.brokers,
@@ -144,7 +144,7 @@ class ClaimRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Claims that a token must all have, as the value or in the list of values, and what they give."""
 
     claims: dict[str, str | bool | int]
-    roles: tuple[Role, ...]
+    roles: tuple[CallRole, ...]
     topics: tuple[str, ...] = ("*",)
     brokers: tuple[str, ...] = ("*",)
 
@@ -185,7 +185,7 @@ def caller_of(claims: Mapping[str, Any], rules: JwtRules) -> Caller:
     name = claims.get(rules.name_claim)
     if not isinstance(name, str) or not name:
         raise RpcError(RpcCode.UNAUTHENTICATED, f"the token has no claim {rules.name_claim}")
-    shown = f"jwt:{printable(name[:100])}"
+    shown = f"jwt:{sanitize(name[:100])}"
     rule = next((rule for rule in rules.callers if _fits(rule, claims)), None)
     if rule is None:
         raise RpcError(RpcCode.PERMISSION_DENIED, f"{shown} has no rights here")
@@ -217,7 +217,7 @@ def _has(found: Any, wanted: str | bool | int) -> bool:
 def _check_url(url: str, source: str) -> None:
     found = _URL.fullmatch(url)
     if found is None or (found[1] == "http" and not is_loopback(found[2].strip("[]"))):
-        raise InputError(source, f"jwks_url {printable(url[:80])} must begin with https:// and name a host")
+        raise InputError(source, f"jwks_url {sanitize(url[:80])} must begin with https:// and name a host")
 
 
 BURST = 10
@@ -227,7 +227,7 @@ LONGEST_FACTOR = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rates:
+class CallRates:
     """Calls a second for each caller, and the usual deadline."""
 
     reads_per_s: float = parsed_option(
@@ -267,7 +267,7 @@ class Admission:
     A call that finds none waits for its token where that comes before its deadline, and is refused otherwise.
     """
 
-    def __init__(self, rates: Rates) -> None:
+    def __init__(self, rates: CallRates) -> None:
         self._rates = rates
         self._free_at: OrderedDict[tuple[str, bool], float] = OrderedDict()
 

@@ -12,21 +12,21 @@ from datetime import datetime
 from typing import Generic, TypeVar
 
 from kafkakit.core.model import ClusterSnapshot, Topic
-from kafkakit.registry.decide.tags import Kind, Tags, is_broker_id
+from kafkakit.registry.decide.tags import ObjectKind, Tags, is_broker_id
 
 NO_TAGS: Tags = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Touched:
+class ChangedObject:
     """An object that changed, or came or went; `old_tags` where a reading found other tags than were known."""
 
-    kind: Kind
+    kind: ObjectKind
     name: str
     old_tags: Tags | None = None
 
 
-Follower = Callable[[Sequence[Touched]], None]
+Follower = Callable[[Sequence[ChangedObject]], None]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -60,7 +60,7 @@ class OwnWrites(Generic[K, V]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerFacts:
+class RegisteredBroker:
     """A live broker; the versions are empty where the release has no such setting."""
 
     id: int
@@ -72,7 +72,7 @@ class BrokerFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicFacts:
+class RegisteredTopic:
     """A topic: replica lists by partition, and the configuration that is set on itself."""
 
     name: str
@@ -98,14 +98,14 @@ TagTable = Mapping[str, Mapping[str, Mapping[str, str]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class InventoryChange:
     """What a reading found since the one before; `failure` says why there is nothing new."""
 
     cluster_id: str = ""
     began_s: float = 0.0
     began_at: datetime | None = None
-    brokers: tuple[BrokerFacts, ...] | None = None
-    topics: tuple[TopicFacts, ...] = ()
+    brokers: tuple[RegisteredBroker, ...] | None = None
+    topics: tuple[RegisteredTopic, ...] = ()
     gone: tuple[str, ...] = ()
     tags: TagTable = field(default_factory=dict)
     tags_gone: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -122,15 +122,15 @@ class Inventory:
         self.began_at: datetime | None = None
         self.began_s = 0.0
         self.failure = ""
-        self.brokers: dict[int, BrokerFacts] = {}
-        self.topics: dict[str, TopicFacts] = {}
-        self.tags: dict[Kind, dict[str, Tags]] = {Kind.BROKER: {}, Kind.TOPIC: {}}
-        self._index: dict[Kind, dict[str, dict[str, set[str]]]] = {kind: {} for kind in Kind}
+        self.brokers: dict[int, RegisteredBroker] = {}
+        self.topics: dict[str, RegisteredTopic] = {}
+        self.tags: dict[ObjectKind, dict[str, Tags]] = {ObjectKind.BROKER: {}, ObjectKind.TOPIC: {}}
+        self._index: dict[ObjectKind, dict[str, dict[str, set[str]]]] = {kind: {} for kind in ObjectKind}
         self._by_broker: defaultdict[int, set[str]] = defaultdict(set)
-        self._topics_written = OwnWrites[str, TopicFacts]()
-        self._tags_written = OwnWrites[tuple[Kind, str], Tags]()
+        self._topics_written = OwnWrites[str, RegisteredTopic]()
+        self._tags_written = OwnWrites[tuple[ObjectKind, str], Tags]()
         self._names: list[str] | None = None
-        self._touched: list[Touched] = []
+        self._touched: list[ChangedObject] = []
         self.followers: list[Follower] = []
         """Called after each change but the first, with what it touched."""
 
@@ -149,24 +149,26 @@ class Inventory:
         """Whether every topic on a broker is one of these."""
         return topics.issuperset(self._by_broker.get(broker, ()))
 
-    def attributes(self, kind: Kind, name: str) -> dict[str, str]:
+    def attributes(self, kind: ObjectKind, name: str) -> dict[str, str]:
         """Kafka-kit's default tags of an object, under those that are set; only the latter where it does not exist."""
-        default = _topic_attributes(self.topics.get(name)) if kind is Kind.TOPIC else self._broker_attributes(name)
+        default = (
+            _topic_attributes(self.topics.get(name)) if kind is ObjectKind.TOPIC else self._broker_attributes(name)
+        )
         return {**default, **self.tags[kind].get(name, NO_TAGS)}
 
-    def has(self, kind: Kind, name: str) -> bool:
+    def has(self, kind: ObjectKind, name: str) -> bool:
         """Whether an object exists."""
-        if kind is Kind.TOPIC:
+        if kind is ObjectKind.TOPIC:
             return name in self.topics
         return is_broker_id(name) and int(name) in self.brokers
 
-    def knows(self, kind: Kind, name: str) -> bool:
+    def knows(self, kind: ObjectKind, name: str) -> bool:
         """Whether an object exists, has a record of tags, or is a broker that is down and holds replicas."""
         if self.has(kind, name) or name in self.tags[kind]:
             return True
-        return kind is Kind.BROKER and is_broker_id(name) and bool(self._by_broker.get(int(name)))
+        return kind is ObjectKind.BROKER and is_broker_id(name) and bool(self._by_broker.get(int(name)))
 
-    def select(self, kind: Kind, wanted: Tags) -> set[str] | None:
+    def select(self, kind: ObjectKind, wanted: Tags) -> set[str] | None:
         """The existing objects with all these attributes; None for all objects. An empty value: those without one."""
         found: set[str] | None = None
         for key, value in wanted.items():
@@ -179,7 +181,7 @@ class Inventory:
                 found = existing - {name for text, names in values.items() if text for name in names}
         return found
 
-    def apply(self, change: Change) -> None:
+    def apply(self, change: InventoryChange) -> None:
         """Take in what a reading found; O(what changed)."""
         self.failure = change.failure
         if change.began_at is None:
@@ -188,14 +190,14 @@ class Inventory:
         self.cluster_id, self.began_at, self.began_s = change.cluster_id, change.began_at, change.began_s
         if change.brokers is not None:
             self._put_brokers(change.brokers)
-        topics: dict[str, TopicFacts | None] = {facts.name: facts for facts in change.topics}
+        topics: dict[str, RegisteredTopic | None] = {facts.name: facts for facts in change.topics}
         for name, facts in self._topics_written.news(topics | dict.fromkeys(change.gone), change.began_s).items():
             if facts is None:
                 self._drop_topic(name)
             elif facts != self.topics.get(name):
                 self._put_topic(facts)
-        tags: dict[tuple[Kind, str], Tags | None] = {}
-        for kind in Kind:
+        tags: dict[tuple[ObjectKind, str], Tags | None] = {}
+        for kind in ObjectKind:
             tags |= {(kind, name): own for name, own in change.tags.get(kind, {}).items()}
             tags |= {(kind, name): None for name in change.tags_gone.get(kind, ())}
         for (kind, name), own in self._tags_written.news(tags, change.began_s).items():
@@ -203,7 +205,7 @@ class Inventory:
         if self._touched or topics or tags or change.gone or change.brokers is not None:
             self._end_change(is_first=is_first)
 
-    def note_topic(self, name: str, facts: TopicFacts | None, now_s: float) -> None:
+    def note_topic(self, name: str, facts: RegisteredTopic | None, now_s: float) -> None:
         """What a write of ours made of a topic; None: it is deleted."""
         self._topics_written.note(name, now_s)
         if facts is None:
@@ -212,7 +214,7 @@ class Inventory:
             self._put_topic(facts)
         self._end_change()
 
-    def note_tags(self, kind: Kind, name: str, tags: Tags | None, now_s: float) -> None:
+    def note_tags(self, kind: ObjectKind, name: str, tags: Tags | None, now_s: float) -> None:
         """The tags of an object after a write of ours; None: it has no record of tags any more."""
         self._tags_written.note((kind, name), now_s)
         self._tags_written.expect((kind, name), self.tags[kind].get(name))
@@ -225,42 +227,42 @@ class Inventory:
         for follow in self.followers if touched and not is_first else ():
             follow(touched)
 
-    def _put_topic(self, facts: TopicFacts) -> None:
+    def _put_topic(self, facts: RegisteredTopic) -> None:
         if facts.name in self.topics:
             self._drop_topic(facts.name)
         else:
-            self._touched.append(Touched(kind=Kind.TOPIC, name=facts.name))
+            self._touched.append(ChangedObject(kind=ObjectKind.TOPIC, name=facts.name))
         self.topics[facts.name] = facts
         for broker in facts.brokers:
             self._by_broker[broker].add(facts.name)
-        self._enter(Kind.TOPIC, facts.name)
+        self._enter(ObjectKind.TOPIC, facts.name)
         self._names = None
 
     def _drop_topic(self, name: str) -> None:
         if name not in self.topics:
             return
-        self._leave(Kind.TOPIC, name)
+        self._leave(ObjectKind.TOPIC, name)
         for broker in self.topics.pop(name).brokers:
             self._by_broker[broker].discard(name)
         self._names = None
-        self._touched.append(Touched(kind=Kind.TOPIC, name=name))
+        self._touched.append(ChangedObject(kind=ObjectKind.TOPIC, name=name))
 
-    def _put_brokers(self, brokers: Iterable[BrokerFacts]) -> None:
+    def _put_brokers(self, brokers: Iterable[RegisteredBroker]) -> None:
         earlier = self.brokers
         for broker in earlier:
-            self._leave(Kind.BROKER, str(broker))
+            self._leave(ObjectKind.BROKER, str(broker))
         self.brokers = {broker.id: broker for broker in brokers}
         for broker in sorted(earlier.keys() | self.brokers.keys()):
             if earlier.get(broker) != self.brokers.get(broker):
-                self._touched.append(Touched(kind=Kind.BROKER, name=str(broker)))
+                self._touched.append(ChangedObject(kind=ObjectKind.BROKER, name=str(broker)))
         for broker in self.brokers:
-            self._enter(Kind.BROKER, str(broker))
+            self._enter(ObjectKind.BROKER, str(broker))
 
-    def _put_tags(self, kind: Kind, name: str, tags: Tags | None, *, is_ours: bool = True) -> None:
+    def _put_tags(self, kind: ObjectKind, name: str, tags: Tags | None, *, is_ours: bool = True) -> None:
         old = self.tags[kind].get(name)
         if old == tags:
             return
-        self._touched.append(Touched(kind=kind, name=name, old_tags=None if is_ours else old or NO_TAGS))
+        self._touched.append(ChangedObject(kind=kind, name=name, old_tags=None if is_ours else old or NO_TAGS))
         exists = self.has(kind, name)
         if exists:
             self._leave(kind, name)
@@ -271,12 +273,12 @@ class Inventory:
         if exists:
             self._enter(kind, name)
 
-    def _enter(self, kind: Kind, name: str) -> None:
+    def _enter(self, kind: ObjectKind, name: str) -> None:
         index = self._index[kind]
         for key, value in self.attributes(kind, name).items():
             index.setdefault(key, {}).setdefault(value, set()).add(name)
 
-    def _leave(self, kind: Kind, name: str) -> None:
+    def _leave(self, kind: ObjectKind, name: str) -> None:
         index = self._index[kind]
         for key, value in self.attributes(kind, name).items():
             names = index[key][value]
@@ -284,21 +286,21 @@ class Inventory:
             if not names:
                 del index[key][value]
 
-    def _existing(self, kind: Kind) -> set[str]:
-        return set(self.topics) if kind is Kind.TOPIC else {str(broker) for broker in self.brokers}
+    def _existing(self, kind: ObjectKind) -> set[str]:
+        return set(self.topics) if kind is ObjectKind.TOPIC else {str(broker) for broker in self.brokers}
 
     def _broker_attributes(self, name: str) -> Mapping[str, str]:
         facts = self.brokers.get(int(name)) if name.isdecimal() else None
         return {} if facts is None else dict(_broker_attributes(facts))
 
 
-def _topic_attributes(facts: TopicFacts | None) -> Mapping[str, str]:
+def _topic_attributes(facts: RegisteredTopic | None) -> Mapping[str, str]:
     if facts is None:
         return {}
     return {"name": facts.name, "partitions": str(len(facts.replicas)), "replication": str(facts.replication)}
 
 
-def _broker_attributes(facts: BrokerFacts) -> Iterator[tuple[str, str]]:
+def _broker_attributes(facts: RegisteredBroker) -> Iterator[tuple[str, str]]:
     yield "id", str(facts.id)
     yield "host", facts.host
     yield "port", str(facts.port)
@@ -317,15 +319,15 @@ class Facts:
     cluster_id: str
     began_s: float
     began_at: datetime
-    brokers: tuple[BrokerFacts, ...]
-    topics: Mapping[str, TopicFacts]
+    brokers: tuple[RegisteredBroker, ...]
+    topics: Mapping[str, RegisteredTopic]
     tags: TagTable
     unreadable: tuple[str, ...] = ()
 
 
-def topic_facts(topic: Topic, *, is_reassigning: bool) -> TopicFacts:
+def topic_facts(topic: Topic, *, is_reassigning: bool) -> RegisteredTopic:
     """A topic of a snapshot; O(replicas)."""
-    return TopicFacts(
+    return RegisteredTopic(
         name=topic.name,
         replicas=tuple((p.partition, p.replicas) for p in topic.partitions),
         configs=topic.configs,
@@ -334,10 +336,10 @@ def topic_facts(topic: Topic, *, is_reassigning: bool) -> TopicFacts:
     )
 
 
-def broker_facts(snapshot: ClusterSnapshot, settings: Mapping[int, Mapping[str, str]]) -> tuple[BrokerFacts, ...]:
+def broker_facts(snapshot: ClusterSnapshot, settings: Mapping[int, Mapping[str, str]]) -> tuple[RegisteredBroker, ...]:
     """The live brokers of a snapshot, by id."""
     return tuple(
-        BrokerFacts(
+        RegisteredBroker(
             id=broker.id,
             host=broker.host,
             port=broker.port,
@@ -350,11 +352,11 @@ def broker_facts(snapshot: ClusterSnapshot, settings: Mapping[int, Mapping[str, 
     )
 
 
-def change_between(earlier: Facts | None, now: Facts) -> Change:
+def change_between(earlier: Facts | None, now: Facts) -> InventoryChange:
     """What of a reading differs from the one before; everything where there is none. O(topics)."""
     topics = earlier.topics if earlier else {}
     tags = earlier.tags if earlier else {}
-    return Change(
+    return InventoryChange(
         cluster_id=now.cluster_id,
         began_s=now.began_s,
         began_at=now.began_at,

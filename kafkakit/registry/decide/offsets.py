@@ -16,7 +16,7 @@ from kafkakit.core.errors import InputError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
 from kafkakit.core.rpc import RpcCode, RpcError
-from kafkakit.registry.decide.tags import invalid
+from kafkakit.registry.decide.tags import invalid_request
 from kafkakit.registry.decide.v2_calls import TranslatedOffset, TranslatedOffsets
 from kafkakit.streams.model.mirrormaker import OffsetSync, decode_offset_sync, syncs_by_partition
 
@@ -103,7 +103,7 @@ def checkpoint_topic(alias: str) -> str:
     """The topic with the checkpoints of an upstream cluster; `RpcError` for an alias that is in no topic's name."""
     topic = f"{alias or DEFAULT_ALIAS}{SUFFIX}"
     if len(topic) > MAX_NAME or not all(char.isascii() and (char.isalnum() or char in "._-") for char in topic):
-        raise invalid("the alias cannot be part of a topic's name")
+        raise invalid_request("the alias cannot be part of a topic's name")
     return topic
 
 
@@ -117,7 +117,7 @@ def fold_checkpoints(records: Iterable[Record], group: str, found: dict[str, tup
             found.pop(entry, None)
             continue
         if len(record.value) < _VALUE.size:
-            raise _damaged(record.offset)
+            raise _damaged_error(record.offset)
         version, upstream, local = _VALUE.unpack_from(record.value)
         if version != 0:
             raise RpcError(RpcCode.INTERNAL, f"unknown header version on checkpoint record: {version}")
@@ -132,18 +132,18 @@ def _read_key(key: bytes, offset: int) -> tuple[str, str]:
     if not topic:
         raise RpcError(RpcCode.INTERNAL, "unexpected topic with empty name")
     if len(rest) < _INT.size:
-        raise _damaged(offset)
+        raise _damaged_error(offset)
     return group, f"{topic}:{_INT.unpack_from(rest)[0]}"
 
 
 def _text(data: bytes, offset: int) -> tuple[str, bytes]:
     if len(data) < _SHORT.size:
-        raise _damaged(offset)
+        raise _damaged_error(offset)
     length = _SHORT.unpack_from(data)[0]
     if length < 0 or len(data) < _SHORT.size + length:
-        raise _damaged(offset)
+        raise _damaged_error(offset)
     return data[_SHORT.size : _SHORT.size + length].decode("utf-8", "replace"), data[_SHORT.size + length :]
 
 
-def _damaged(offset: int) -> RpcError:
+def _damaged_error(offset: int) -> RpcError:
     return RpcError(RpcCode.INTERNAL, f"the checkpoint record at offset {offset} is damaged")

@@ -17,15 +17,15 @@ import msgspec
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.plan_rules import topic_problem
 from kafkakit.core.rpc import RpcCode, RpcError
-from kafkakit.core.text import printable
+from kafkakit.core.text import sanitize
 from kafkakit.placement.group_rooms import Grouping
-from kafkakit.placement.group_rule import GroupRule
+from kafkakit.placement.group_rule import SpreadRule
 from kafkakit.placement.openings import group_openings, place_new_topic
-from kafkakit.registry.decide.inventory import NO_TAGS, BrokerFacts, Inventory, TopicFacts
-from kafkakit.registry.decide.tags import Kind, Tags, fault, invalid, merged, parse_tags, tags_to_set
+from kafkakit.registry.decide.inventory import NO_TAGS, Inventory, RegisteredBroker, RegisteredTopic
+from kafkakit.registry.decide.tags import ObjectKind, Tags, fault, invalid_request, merge_tags, parse_tags, tags_to_set
 
 
-class Role(StrEnum):
+class CallRole(StrEnum):
     """The right that a call needs."""
 
     READ = "read"
@@ -102,7 +102,7 @@ class Call:
     """
 
     name: str
-    role: Role
+    role: CallRole
     http: str
     http_method: str = field(init=False)
     http_path: str = field(init=False)
@@ -133,7 +133,7 @@ C = TypeVar("C", bound=Call)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rpc(Call):
+class CallRoute(Call):
     """A call of kafka-kit's registry with the names of its messages."""
 
     message: str
@@ -143,44 +143,53 @@ class Rpc(Call):
     @property
     def is_read(self) -> bool:
         """Whether it changes nothing."""
-        return self.role is Role.READ
+        return self.role is CallRole.READ
 
 
-def _rpc(name: str, message: str, request: type[AnyRequest], reply: str, role: Role, http: str) -> Rpc:
-    return Rpc(name=name, message=message, request=request, reply=reply, role=role, http=http)
+def _rpc(name: str, message: str, request: type[AnyRequest], reply: str, role: CallRole, http: str) -> CallRoute:
+    return CallRoute(name=name, message=message, request=request, reply=reply, role=role, http=http)
 
 
 _BROKER, _TOPIC = ("BrokerRequest", BrokerRequest), ("TopicRequest", TopicRequest)
 _BROKERS, _TOPICS, _TAGGED = "BrokerResponse", "TopicResponse", "TagResponse"
 
-RPCS: tuple[Rpc, ...] = (
-    _rpc("GetBrokers", *_BROKER, _BROKERS, Role.READ, "GET /v1/brokers"),
-    _rpc("ListBrokers", *_BROKER, _BROKERS, Role.READ, "GET /v1/brokers/list"),
-    _rpc("UnmappedBrokers", "UnmappedBrokersRequest", UnmappedRequest, _BROKERS, Role.READ, "GET /v1/brokers/unmapped"),
-    _rpc("GetTopics", *_TOPIC, _TOPICS, Role.READ, "GET /v1/topics"),
-    _rpc("ListTopics", *_TOPIC, _TOPICS, Role.READ, "GET /v1/topics/list"),
-    _rpc("ReassigningTopics", "Empty", NoRequest, _TOPICS, Role.READ, "GET /v1/topics/reassigning"),
-    _rpc("UnderReplicatedTopics", "Empty", NoRequest, _TOPICS, Role.READ, "GET /v1/topics/underreplicated"),
-    _rpc("TopicMappings", *_TOPIC, _BROKERS, Role.READ, "GET /v1/mappings/topic/{name}"),
-    _rpc("BrokerMappings", *_BROKER, _TOPICS, Role.READ, "GET /v1/mappings/broker/{id}"),
+RPCS: tuple[CallRoute, ...] = (
+    _rpc("GetBrokers", *_BROKER, _BROKERS, CallRole.READ, "GET /v1/brokers"),
+    _rpc("ListBrokers", *_BROKER, _BROKERS, CallRole.READ, "GET /v1/brokers/list"),
+    _rpc(
+        "UnmappedBrokers",
+        "UnmappedBrokersRequest",
+        UnmappedRequest,
+        _BROKERS,
+        CallRole.READ,
+        "GET /v1/brokers/unmapped",
+    ),
+    _rpc("GetTopics", *_TOPIC, _TOPICS, CallRole.READ, "GET /v1/topics"),
+    _rpc("ListTopics", *_TOPIC, _TOPICS, CallRole.READ, "GET /v1/topics/list"),
+    _rpc("ReassigningTopics", "Empty", NoRequest, _TOPICS, CallRole.READ, "GET /v1/topics/reassigning"),
+    _rpc("UnderReplicatedTopics", "Empty", NoRequest, _TOPICS, CallRole.READ, "GET /v1/topics/underreplicated"),
+    _rpc("TopicMappings", *_TOPIC, _BROKERS, CallRole.READ, "GET /v1/mappings/topic/{name}"),
+    _rpc("BrokerMappings", *_BROKER, _TOPICS, CallRole.READ, "GET /v1/mappings/broker/{id}"),
     _rpc(
         "TranslateOffsets",
         "TranslateOffsetRequest",
         TranslateRequest,
         "TranslateOffsetResponse",
-        Role.READ,
+        CallRole.READ,
         "GET /v1/translate-offsets/{remote_cluster_alias}/{group_id}",
     ),
-    _rpc("CreateTopic", "CreateTopicRequest", CreateRequest, "Empty", Role.CREATE, "POST /v1/topics/create"),
-    _rpc("DeleteTopic", *_TOPIC, "Empty", Role.DELETE, "DELETE /v1/topics/{name}"),
-    _rpc("TagTopic", *_TOPIC, _TAGGED, Role.TAG, "PUT /v1/topics/tag/{name}"),
-    _rpc("DeleteTopicTags", *_TOPIC, _TAGGED, Role.TAG, "DELETE /v1/topics/tag/{name}"),
-    _rpc("TagBroker", *_BROKER, _TAGGED, Role.TAG, "PUT /v1/brokers/tag/{id}"),
-    _rpc("TagBrokers", "TagBrokersRequest", TagBrokersRequest, "TagBrokersResponse", Role.TAG, "POST /v2/brokers/tag"),
-    _rpc("DeleteBrokerTags", *_BROKER, _TAGGED, Role.TAG, "DELETE /v1/brokers/tag/{id}"),
+    _rpc("CreateTopic", "CreateTopicRequest", CreateRequest, "Empty", CallRole.CREATE, "POST /v1/topics/create"),
+    _rpc("DeleteTopic", *_TOPIC, "Empty", CallRole.DELETE, "DELETE /v1/topics/{name}"),
+    _rpc("TagTopic", *_TOPIC, _TAGGED, CallRole.TAG, "PUT /v1/topics/tag/{name}"),
+    _rpc("DeleteTopicTags", *_TOPIC, _TAGGED, CallRole.TAG, "DELETE /v1/topics/tag/{name}"),
+    _rpc("TagBroker", *_BROKER, _TAGGED, CallRole.TAG, "PUT /v1/brokers/tag/{id}"),
+    _rpc(
+        "TagBrokers", "TagBrokersRequest", TagBrokersRequest, "TagBrokersResponse", CallRole.TAG, "POST /v2/brokers/tag"
+    ),
+    _rpc("DeleteBrokerTags", *_BROKER, _TAGGED, CallRole.TAG, "DELETE /v1/brokers/tag/{id}"),
 )
 """Every call of kafka-kit's registry; further calls are added here."""
-RPC_BY_NAME: Mapping[str, Rpc] = {rpc.name: rpc for rpc in RPCS}
+RPC_BY_NAME: Mapping[str, CallRoute] = {rpc.name: rpc for rpc in RPCS}
 SERVICE = "registry.Registry"
 
 
@@ -289,10 +298,10 @@ def answer_read(name: str, request: AnyRequest, inventory: Inventory) -> Iterato
         yield READS[name](request, inventory)
 
 
-def broker_entry(facts: BrokerFacts, inventory: Inventory) -> Entry:
+def broker_entry(facts: RegisteredBroker, inventory: Inventory) -> Entry:
     """A broker as messages show it."""
     return {
-        "tags": inventory.tags[Kind.BROKER].get(str(facts.id), NO_TAGS),
+        "tags": inventory.tags[ObjectKind.BROKER].get(str(facts.id), NO_TAGS),
         "id": facts.id,
         "host": facts.host,
         "port": facts.port,
@@ -302,10 +311,10 @@ def broker_entry(facts: BrokerFacts, inventory: Inventory) -> Entry:
     }
 
 
-def topic_entry(facts: TopicFacts, inventory: Inventory, *, with_replicas: bool) -> Entry:
+def topic_entry(facts: RegisteredTopic, inventory: Inventory, *, with_replicas: bool) -> Entry:
     """A topic as messages show it."""
     return {
-        "tags": inventory.tags[Kind.TOPIC].get(facts.name, NO_TAGS),
+        "tags": inventory.tags[ObjectKind.TOPIC].get(facts.name, NO_TAGS),
         "name": facts.name,
         "partitions": len(facts.replicas),
         "replication": facts.replication,
@@ -327,13 +336,13 @@ def _brokers(request: BrokerRequest, inventory: Inventory) -> list[int]:
     wanted = parse_tags(request.tag)
     if request.id:
         return [request.id] if request.id in inventory.brokers else []
-    found = inventory.select(Kind.BROKER, wanted)
+    found = inventory.select(ObjectKind.BROKER, wanted)
     return sorted(inventory.brokers if found is None else map(int, found))
 
 
 def _unmapped_brokers(request: UnmappedRequest, inventory: Inventory) -> Reply:
     if len(request.exclude) > MAX_EXCLUDED:
-        raise invalid(f"{len(request.exclude)} topics are excluded: at most {MAX_EXCLUDED}")
+        raise invalid_request(f"{len(request.exclude)} topics are excluded: at most {MAX_EXCLUDED}")
     excluded = frozenset(request.exclude)
     ids = [b for b in sorted(inventory.brokers) if inventory.holds_none_but(b, excluded)]
     return BrokersReply(ids=ids)
@@ -355,7 +364,7 @@ def _topics(request: TopicRequest, inventory: Inventory) -> Iterable[str]:
     if request.name:
         names = [request.name] if request.name in inventory.topics else []
     else:
-        found = inventory.select(Kind.TOPIC, wanted)
+        found = inventory.select(ObjectKind.TOPIC, wanted)
         names = inventory.topic_names if found is None else sorted(found)
     if not request.spanning:
         return names
@@ -363,15 +372,15 @@ def _topics(request: TopicRequest, inventory: Inventory) -> Iterable[str]:
     return [name for name in names if len(inventory.topics[name].brokers) >= alive]
 
 
-def _reassigning(request: NoRequest, inventory: Inventory) -> Reply:
-    return _marked(inventory, lambda facts: facts.is_reassigning)
+def _reassigning_topics(request: NoRequest, inventory: Inventory) -> Reply:
+    return _marked_topics(inventory, lambda facts: facts.is_reassigning)
 
 
 def _under_replicated(request: NoRequest, inventory: Inventory) -> Reply:
-    return _marked(inventory, lambda facts: facts.is_under_replicated)
+    return _marked_topics(inventory, lambda facts: facts.is_under_replicated)
 
 
-def _marked(inventory: Inventory, has_mark: Callable[[TopicFacts], bool]) -> Reply:
+def _marked_topics(inventory: Inventory, has_mark: Callable[[RegisteredTopic], bool]) -> Reply:
     return TopicsReply(names=[name for name in inventory.topic_names if has_mark(inventory.topics[name])])
 
 
@@ -397,7 +406,7 @@ READS: Mapping[str, Callable[..., Reply]] = {
     "ListBrokers": _list_brokers,
     "UnmappedBrokers": _unmapped_brokers,
     "ListTopics": _list_topics,
-    "ReassigningTopics": _reassigning,
+    "ReassigningTopics": _reassigning_topics,
     "UnderReplicatedTopics": _under_replicated,
     "TopicMappings": _topic_mappings,
     "BrokerMappings": _broker_mappings,
@@ -443,23 +452,23 @@ def read_creation(request: CreateRequest) -> Creation:
     if not name:
         raise fault("topic Name field must be specified")
     if problem := topic_problem(name):
-        raise invalid(f"topic {printable(name[:80])!r} is {problem}")
+        raise invalid_request(f"topic {sanitize(name[:80])!r} is {problem}")
     for what, number, most in (
         ("partitions", topic["partitions"], MAX_PARTITIONS),
         ("replication", topic["replication"], MAX_REPLICATION),
     ):
         if not 1 <= number <= most:
-            raise invalid(f"topic {what} must be between 1 and {most}")
+            raise invalid_request(f"topic {what} must be between 1 and {most}")
     configs = dict(sorted(topic["configs"].items()))
     if len(configs) > MAX_CONFIGS or any(len(value) > MAX_CONFIG_VALUE for value in configs.values()):
-        raise invalid(f"at most {MAX_CONFIGS} configs of at most {MAX_CONFIG_VALUE} characters can be given")
+        raise invalid_request(f"at most {MAX_CONFIGS} configs of at most {MAX_CONFIG_VALUE} characters can be given")
     given = tuple(f"{key}:{value}" for key, value in sorted(topic["tags"].items()))
     return Creation(
         name=name,
         partitions=topic["partitions"],
         replication=topic["replication"],
         configs=configs,
-        tags=merged(Kind.TOPIC, name, {}, tags_to_set(Kind.TOPIC, given)) if given else {},
+        tags=merge_tags(ObjectKind.TOPIC, name, {}, tags_to_set(ObjectKind.TOPIC, given)) if given else {},
         broker_tags=parse_tags(request.target_broker_tags),
         broker_ids=tuple(sorted(set(request.target_broker_ids))),
     )
@@ -467,7 +476,7 @@ def read_creation(request: CreateRequest) -> Creation:
 
 def candidates(creation: Creation, inventory: Inventory) -> tuple[int, ...]:
     """The brokers that may hold the topic; `RpcError` for an id that lacks the tags, and for too few brokers."""
-    found = inventory.select(Kind.BROKER, creation.broker_tags)
+    found = inventory.select(ObjectKind.BROKER, creation.broker_tags)
     chosen = sorted(inventory.brokers if found is None else map(int, found))
     if wrong := sorted(set(creation.broker_ids) - set(chosen)):
         raise fault("invalid broker id", detail=", ".join(map(str, wrong)))
@@ -478,7 +487,7 @@ def candidates(creation: Creation, inventory: Inventory) -> tuple[int, ...]:
 
 
 def place(
-    creation: Creation, brokers: Sequence[BrokerFacts], topics: Iterable[TopicFacts]
+    creation: Creation, brokers: Sequence[RegisteredBroker], topics: Iterable[RegisteredTopic]
 ) -> dict[int, tuple[int, ...]]:
     """A replica list for each partition, the leader first: spread evenly, then levelling the brokers, racks distinct.
 
@@ -490,7 +499,7 @@ def place(
     # Brokers without a rack are one each, as in planning.
     names = {rack for rack in racks.values() if rack}
     spanned = len(names) + sum(rack is None for rack in racks.values())
-    rule = GroupRule(0 if is_targeted else min(creation.replication, max(1, spanned)))
+    rule = SpreadRule(0 if is_targeted else min(creation.replication, max(1, spanned)))
     openings: dict[int, tuple[tuple[int, ...], int]] = dict.fromkeys(
         range(creation.partitions), ((), creation.replication)
     )
@@ -511,7 +520,7 @@ def refusal(error: ItemError) -> RpcError:
     return RpcError(code, f"Kafka refused: {error}")
 
 
-def _counts(topics: Iterable[TopicFacts]) -> tuple[Counter[int], Counter[int]]:
+def _counts(topics: Iterable[RegisteredTopic]) -> tuple[Counter[int], Counter[int]]:
     held: Counter[int] = Counter()
     led: Counter[int] = Counter()
     for facts in topics:
@@ -537,7 +546,7 @@ def calls_at(segments: tuple[str, ...], calls: Iterable[C]) -> Iterator[tuple[C,
             yield call, fields
 
 
-def route(method: str, segments: tuple[str, ...]) -> tuple[Rpc, Mapping[str, str]]:
+def route(method: str, segments: tuple[str, ...]) -> tuple[CallRoute, Mapping[str, str]]:
     """The call of a method and decoded path, with the fields that stand in the path.
 
     `RpcError` 404 for an unknown path, 501 for a path that has other methods: a form that is posted to it, too.
@@ -549,7 +558,7 @@ def route(method: str, segments: tuple[str, ...]) -> tuple[Rpc, Mapping[str, str
     raise RpcError(RpcCode.UNIMPLEMENTED, "Method Not Allowed") if found else RpcError(RpcCode.NOT_FOUND, "Not Found")
 
 
-def read_fields(rpc: Rpc, in_path: Mapping[str, str], query: list[tuple[str, str]]) -> dict[str, Any]:
+def read_fields(rpc: CallRoute, in_path: Mapping[str, str], query: list[tuple[str, str]]) -> dict[str, Any]:
     """The fields of a request without a body; unknown parameters are ignored. `RpcError` for unreadable ones."""
     known = {_camel(name): name for name in rpc.request.__dataclass_fields__}
     known |= {name: name for name in rpc.request.__dataclass_fields__}
@@ -564,7 +573,7 @@ def read_fields(rpc: Rpc, in_path: Mapping[str, str], query: list[tuple[str, str
             found[name] = (*found.get(name, ()), _value(name, _ITEM[str(kind)], text))
             continue
         if name in seen:
-            raise invalid(f'too many values for field "{name}"')
+            raise invalid_request(f'too many values for field "{name}"')
         seen.add(name)
         found[name] = _value(name, kind, text)
     for name, text in in_path.items():
@@ -576,20 +585,20 @@ def parse_timeout(text: str) -> float:
     """The seconds of a `Grpc-Timeout` header, such as `5S` or `300m`."""
     found = _TIMEOUT.fullmatch(text)
     if found is None:
-        raise invalid(f"invalid grpc-timeout: {printable(text[:40])}")
+        raise invalid_request(f"invalid grpc-timeout: {sanitize(text[:40])}")
     return int(found[1]) * _UNITS_S[found[2]]
 
 
 def _value(name: str, kind: Any, text: str) -> Any:
     if kind is int:
         if not text.isascii() or not text.isdigit() or len(text) > 10 or int(text) > MAX_UINT32:
-            raise invalid(
-                f"type mismatch, parameter: {name}, error: {printable(text[:40])!r} is not an unsigned number"
+            raise invalid_request(
+                f"type mismatch, parameter: {name}, error: {sanitize(text[:40])!r} is not an unsigned number"
             )
         return int(text)
     if kind is bool:
         if text not in (*_TRUE, *_FALSE):
-            raise invalid(f'parsing field "{name}": {printable(text[:40])!r} is neither true nor false')
+            raise invalid_request(f'parsing field "{name}": {sanitize(text[:40])!r} is neither true nor false')
         return text in _TRUE
     return text
 

@@ -28,7 +28,7 @@ from kafkakit.core.model import BROKER_TAGS, TOPIC_TAGS
 from kafkakit.core.options import not_typed, parsed_option
 from kafkakit.core.quantities import format_percent, parse_percent
 from kafkakit.core.rpc import RpcCode, RpcError
-from kafkakit.core.text import printable
+from kafkakit.core.text import sanitize
 
 Tags = Mapping[str, str]
 
@@ -40,28 +40,30 @@ MARK = "tagMarkedForDeletionTime"
 """kafka-kit's cleanup sets it on tags of what is gone, with the time in Unix seconds."""
 
 
-class Kind(StrEnum):
+class ObjectKind(StrEnum):
     """What has tags; the values are the names of kafka-kit's znodes."""
 
     BROKER = BROKER_TAGS
     TOPIC = TOPIC_TAGS
 
 
-RESERVED: Mapping[Kind, frozenset[str]] = {
-    Kind.TOPIC: frozenset({"tags", "name", "partitions", "replication", "configs", "replicas"}),
-    Kind.BROKER: frozenset({"tags", "id", "host", "port", "rack", "interbrokerprotocolversion", "logmessageformat"}),
+RESERVED: Mapping[ObjectKind, frozenset[str]] = {
+    ObjectKind.TOPIC: frozenset({"tags", "name", "partitions", "replication", "configs", "replicas"}),
+    ObjectKind.BROKER: frozenset(
+        {"tags", "id", "host", "port", "rack", "interbrokerprotocolversion", "logmessageformat"}
+    ),
 }
 
 
 def parse_tags(given: Sequence[str]) -> dict[str, str]:
     """`key:value` texts as tags; later ones win. `RpcError` for what has another form, with kafka-kit's text."""
     if len(given) > MAX_GIVEN:
-        raise invalid(f"{len(given)} tags are given: at most {MAX_GIVEN}")
+        raise invalid_request(f"{len(given)} tags are given: at most {MAX_GIVEN}")
     found: dict[str, str] = {}
     for text in given:
         key, colon, value = text.partition(":")
         if not colon or ":" in value or not key:
-            raise invalid(f"invalid tag '[{printable(' '.join(given)[:200])}]': must be formatted as key:value")
+            raise invalid_request(f"invalid tag '[{sanitize(' '.join(given)[:200])}]': must be formatted as key:value")
         found[key] = value
     return found
 
@@ -71,10 +73,10 @@ def require_tag_texts(given: Sequence[str]) -> None:
     bad = next((text for text in given if text.count(":") != 1 or text.startswith(":")), None)
     if bad is not None:
         hint = "write KEY:VALUE, such as team:pay; neither part can have a colon"
-        raise UsageError(f"{printable(bad[:100])!r} is not a tag", hint=hint)
+        raise UsageError(f"{sanitize(bad[:100])!r} is not a tag", hint=hint)
 
 
-def tags_to_set(kind: Kind, given: Sequence[str]) -> dict[str, str]:
+def tags_to_set(kind: ObjectKind, given: Sequence[str]) -> dict[str, str]:
     """The tags of a request that sets them; `RpcError` for none, for reserved keys and for what is over a limit."""
     if not given:
         raise fault("must provide a non-nil or non-empty tags")
@@ -89,11 +91,11 @@ def keys_to_delete(given: Sequence[str]) -> frozenset[str]:
     if not given:
         raise fault("must provide a non-nil or non-empty tags")
     if len(given) > MAX_GIVEN:
-        raise invalid(f"{len(given)} tags are given: at most {MAX_GIVEN}")
+        raise invalid_request(f"{len(given)} tags are given: at most {MAX_GIVEN}")
     return frozenset(text.partition(":")[0] for text in given)
 
 
-def merged(kind: Kind, name: str, present: Tags, given: Tags) -> dict[str, str]:
+def merge_tags(kind: ObjectKind, name: str, present: Tags, given: Tags) -> dict[str, str]:
     """The tags of an object after a request; `RpcError` if they would be too many.
 
     What is over a limit already, as kafka-kit has none, can be changed as long as it does not grow.
@@ -101,11 +103,13 @@ def merged(kind: Kind, name: str, present: Tags, given: Tags) -> dict[str, str]:
     result = {**present, **given}
     most_bytes = max(MAX_DOCUMENT_BYTES, len(encode_tags(present)))
     if len(result) > max(MAX_TAGS, len(present)) or len(encode_tags(result)) > most_bytes:
-        raise invalid(f"{kind} {name} would have {len(result)} tags: at most {MAX_TAGS} and {MAX_DOCUMENT_BYTES} bytes")
+        raise invalid_request(
+            f"{kind} {name} would have {len(result)} tags: at most {MAX_TAGS} and {MAX_DOCUMENT_BYTES} bytes"
+        )
     return result
 
 
-def without(present: Tags, keys: Collection[str]) -> dict[str, str]:
+def remove_tags(present: Tags, keys: Collection[str]) -> dict[str, str]:
     """The tags that are left."""
     return {key: value for key, value in present.items() if key not in keys}
 
@@ -128,16 +132,18 @@ def is_broker_id(name: str) -> bool:
     return name.isascii() and name.isdigit() and len(name) < 11 and str(int(name)) == name
 
 
-def check_tag(kind: Kind, key: str, value: str) -> None:
+def check_tag(kind: ObjectKind, key: str, value: str) -> None:
     """`RpcError` for a tag that cannot be set: a reserved key, or a text that is too long or does not print."""
     if key in RESERVED[kind]:
-        raise invalid(f"tag '{key}' is a reserved tag")
+        raise invalid_request(f"tag '{key}' is a reserved tag")
     if key == MARK:
-        raise invalid(f"tag '{key}' is a reserved tag: only the cleanup sets it")
+        raise invalid_request(f"tag '{key}' is a reserved tag: only the cleanup sets it")
     if len(key) > MAX_KEY or not key.isprintable():
-        raise invalid(f"tag '{printable(key[:40])}': a key must have at most {MAX_KEY} characters, all printable")
+        raise invalid_request(
+            f"tag '{sanitize(key[:40])}': a key must have at most {MAX_KEY} characters, all printable"
+        )
     if len(value) > MAX_VALUE or not value.isprintable():
-        raise invalid(f"the value of tag '{key}' must have at most {MAX_VALUE} characters, all printable")
+        raise invalid_request(f"the value of tag '{key}' must have at most {MAX_VALUE} characters, all printable")
 
 
 MAX_ENTRIES = 100
@@ -215,7 +221,9 @@ def within_limits(document: HistoryDocument, now_s: float) -> HistoryDocument:
         entries = entries[1:]
 
 
-def settled(document: HistoryDocument | None, tags: Tags | None, version: int | None, now_s: float) -> HistoryDocument:
+def settle_document(
+    document: HistoryDocument | None, tags: Tags | None, version: int | None, now_s: float
+) -> HistoryDocument:
     """The document once it is clear what the record's tags are, at a version of it.
 
     Without a document the record is taken as it is. What was announced from an earlier version and does not show was
@@ -223,7 +231,7 @@ def settled(document: HistoryDocument | None, tags: Tags | None, version: int | 
     """
     digest = etag_of(tags)
     if document is None:
-        return _at(HistoryDocument(), tags, version, digest)
+        return _at_version(HistoryDocument(), tags, version, digest)
     if version == document.version and digest == document.digest:
         return document
     ours = next((e for e in document.entries if e.is_pending and e.after == digest), None)
@@ -234,33 +242,33 @@ def settled(document: HistoryDocument | None, tags: Tags | None, version: int | 
     )
     found = replace(document, entries=kept)
     if ours is None and digest != document.digest:
-        found = _appended(found, now_s, ANOTHER_PROGRAM, document.tags, tags)
-    return _at(found, tags, version, digest)
+        found = _append_entry(found, now_s, ANOTHER_PROGRAM, document.tags, tags)
+    return _at_version(found, tags, version, digest)
 
 
-def announced(
+def announce_change(
     document: HistoryDocument, before: Tags | None, after: Tags | None, by: str, now_s: float
 ) -> HistoryDocument:
     """The document with a change that is about to be made from its version; None: no record."""
-    made = _appended(document, now_s, by, before, after)
+    made = _append_entry(document, now_s, by, before, after)
     entry = replace(made.entries[-1], is_pending=True, after=etag_of(after))
     return replace(made, entries=(*made.entries[:-1], entry))
 
 
-def confirmed(document: HistoryDocument, number: int, tags: Tags | None, version: int | None) -> HistoryDocument:
+def confirm_change(document: HistoryDocument, number: int, tags: Tags | None, version: int | None) -> HistoryDocument:
     """The document once a change of ours is made; others that were to be made from the same version never will be."""
     entries = tuple(
         replace(entry, is_pending=False) if entry.number == number else entry
         for entry in document.entries
         if entry.number == number or not entry.is_pending
     )
-    return _at(replace(document, entries=entries), tags, version, etag_of(tags))
+    return _at_version(replace(document, entries=entries), tags, version, etag_of(tags))
 
 
 def known_changes(document: HistoryDocument, tags: Tags | None, version: int | None) -> tuple[StoredEntry, ...]:
     """The changes that a document has and that were made, the last one too where only the record shows it."""
     numbers = {entry.number for entry in document.entries}
-    return tuple(entry for entry in settled(document, tags, version, 0).made if entry.number in numbers)
+    return tuple(entry for entry in settle_document(document, tags, version, 0).made if entry.number in numbers)
 
 
 def with_changes(document: HistoryDocument, copied: Sequence[StoredEntry]) -> HistoryDocument:
@@ -280,19 +288,21 @@ def changed_values(old: Tags | None, new: Tags | None) -> tuple[ChangedValue, ..
     return tuple(ChangedValue(key, before.get(key), after.get(key)) for key in keys)
 
 
-def _at(document: HistoryDocument, tags: Tags | None, version: int | None, digest: str) -> HistoryDocument:
+def _at_version(document: HistoryDocument, tags: Tags | None, version: int | None, digest: str) -> HistoryDocument:
     known = dict(tags or {})
     is_small = len(encode_tags(known)) <= MAX_KNOWN_BYTES
     return replace(document, version=version, digest=digest, tags=known if is_small else None)
 
 
-def _appended(document: HistoryDocument, now_s: float, by: str, old: Tags | None, new: Tags | None) -> HistoryDocument:
-    changes = _cut(changed_values(old, new))
+def _append_entry(
+    document: HistoryDocument, now_s: float, by: str, old: Tags | None, new: Tags | None
+) -> HistoryDocument:
+    changes = _cut_changes(changed_values(old, new))
     entry = StoredEntry(number=document.last_number + 1, at=now_s, by=by, changes=changes)
     return replace(document, entries=(*document.entries, entry), last_number=entry.number)
 
 
-def _cut(changes: Sequence[ChangedValue]) -> tuple[ChangedValue, ...]:
+def _cut_changes(changes: Sequence[ChangedValue]) -> tuple[ChangedValue, ...]:
     """The changes, with shorter values, and then fewer of them, where they would take too much space."""
     if len(msgspec.json.encode(changes)) <= MAX_ENTRY_BYTES:
         return tuple(changes)
@@ -341,7 +351,7 @@ class CleanupRules:
 class CleanupPlan:
     """What to do with the records of one kind, by name; `refused` says why nothing is done."""
 
-    kind: Kind
+    kind: ObjectKind
     tagged: int
     marks: tuple[str, ...] = ()
     unmarks: tuple[str, ...] = ()
@@ -351,13 +361,13 @@ class CleanupPlan:
 
 
 def plan_cleanup(
-    kind: Kind, table: Mapping[str, Tags], existing: Collection[str], now_s: float, rules: CleanupRules
+    kind: ObjectKind, table: Mapping[str, Tags], existing: Collection[str], now_s: float, rules: CleanupRules
 ) -> CleanupPlan:
     """What to do with the tags in `table`; `existing` is all that the cluster has of the kind. O(objects).
 
     Names of brokers that are no ids are left alone, as in kafka-kit.
     """
-    names = sorted(name for name in table if kind is Kind.TOPIC or (name.isascii() and name.isdigit()))
+    names = sorted(name for name in table if kind is ObjectKind.TOPIC or (name.isascii() and name.isdigit()))
     gone = [name for name in names if name not in existing]
     unmarks = tuple(name for name in names if name in existing and MARK in table[name])
     if names and not existing and not rules.force:
@@ -396,7 +406,7 @@ def _marked_s(tags: Tags, now_s: float) -> float | None:
     return float(text)
 
 
-TagTables = Mapping[Kind, Mapping[str, Tags]]
+TagTables = Mapping[ObjectKind, Mapping[str, Tags]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -412,7 +422,7 @@ class StoreContent:
 class MigrationPlan:
     """What to write, by kind and name; `others` are objects that only the target has, or with other tags."""
 
-    writes: tuple[tuple[Kind, str, Tags], ...]
+    writes: tuple[tuple[ObjectKind, str, Tags], ...]
     same: int
     others: tuple[str, ...]
 
@@ -420,22 +430,22 @@ class MigrationPlan:
 def content_of(tables: TagTables) -> StoreContent:
     """What a store holds; records without tags do not count. O(tags)."""
     digest = sha256()
-    counts = dict.fromkeys(Kind, 0)
-    for kind in Kind:
+    counts = dict.fromkeys(ObjectKind, 0)
+    for kind in ObjectKind:
         for name, tags in sorted(tables[kind].items()):
             if tags:
                 counts[kind] += 1
                 line = b"\0".join((str(kind).encode(), name.encode(), encode_tags(tags)))
                 digest.update(b"%d:%s" % (len(line), line))
-    return StoreContent(brokers=counts[Kind.BROKER], topics=counts[Kind.TOPIC], digest=digest.hexdigest())
+    return StoreContent(brokers=counts[ObjectKind.BROKER], topics=counts[ObjectKind.TOPIC], digest=digest.hexdigest())
 
 
 def plan_migration(source: TagTables, target: TagTables) -> MigrationPlan:
     """What the target lacks: where it has an object already, the source's tags go over the target's."""
-    writes: list[tuple[Kind, str, Tags]] = []
+    writes: list[tuple[ObjectKind, str, Tags]] = []
     others: list[str] = []
     same = 0
-    for kind in Kind:
+    for kind in ObjectKind:
         for name in sorted({*source[kind], *target[kind]}):
             ours, theirs = source[kind].get(name) or {}, target[kind].get(name) or {}
             if theirs and theirs != ours:
@@ -475,7 +485,7 @@ def fault(text: str, *, detail: str = "") -> RpcError:
     return RpcError(_CODES[text], f"{text}: {detail}" if detail else text)
 
 
-def invalid(text: str) -> RpcError:
+def invalid_request(text: str) -> RpcError:
     """A request that cannot be meant."""
     return RpcError(_INVALID, text)
 

@@ -12,9 +12,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from kafkakit.core.documents import decoded_json
-from kafkakit.core.text import printable
-from kafkakit.registry.decide.requests import Call, Role, calls_at
-from kafkakit.registry.decide.tags import invalid
+from kafkakit.core.text import sanitize
+from kafkakit.registry.decide.requests import Call, CallRole, calls_at
+from kafkakit.registry.decide.tags import invalid_request
 
 KindName = Literal["topic", "broker"]
 
@@ -285,7 +285,7 @@ class CallV2(Call):
 def _call(
     name: str, http: str, messages: tuple[type[AnyV2Request], type[AnyV2Reply]], summary: str, **more: Any
 ) -> CallV2:
-    role = Role.READ if http.startswith("GET ") else Role.TAG
+    role = CallRole.READ if http.startswith("GET ") else CallRole.TAG
     request, reply = messages
     return CallV2(name=name, request=request, reply=reply, role=role, http=http, summary=summary, **more)
 
@@ -327,7 +327,7 @@ def read_query(call: CallV2, in_path: Mapping[str, str], query: Sequence[tuple[s
         if kinds.get(name) == tuple[str, ...]:
             found[name] = (*found.get(name, ()), *(part for part in text.split(",") if part))
         elif name in found:
-            raise invalid(f"{printable(name[:40])} is given twice")
+            raise invalid_request(f"{sanitize(name[:40])} is given twice")
         else:
             found[name] = text
     return _convert(call, found, strict=False)
@@ -343,18 +343,18 @@ def read_body(call: CallV2, body: bytes) -> AnyV2Request:
     try:
         return decoded_json(body or b"{}", call.request)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
-        raise invalid(f"the body is not a {call.request.__name__}: {_text(error)}") from None
+        raise invalid_request(f"the body is not a {call.request.__name__}: {_text(error)}") from None
 
 
 def _convert(call: CallV2, fields: Mapping[str, Any], *, strict: bool) -> AnyV2Request:
     try:
         return msgspec.convert(fields, type=call.request, strict=strict)
     except (msgspec.ValidationError, ValueError, RecursionError) as error:
-        raise invalid(f"not a {call.request.__name__}: {_text(error)}") from None
+        raise invalid_request(f"not a {call.request.__name__}: {_text(error)}") from None
 
 
 def _text(error: Exception) -> str:
-    return printable(" ".join(str(error).split())[:200])
+    return sanitize(" ".join(str(error).split())[:200])
 
 
 _REF = "#/components/schemas/{name}"
@@ -425,7 +425,7 @@ def _operation(call: CallV2, schemas: Mapping[str, Any]) -> dict[str, Any]:
         parameters = [
             {"name": name, "in": "header", "required": False, "description": text, "schema": {"type": "string"}}
             for name, text in _HEADERS.items()
-            if call.role is not Role.READ
+            if call.role is not CallRole.READ
         ]
     return {**found, "parameters": parameters} if parameters else found
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from kafkakit.core.cluster_facts import Sample
+from kafkakit.core.cluster_facts import MetricSample
 from kafkakit.core.errors import KafkakitError, OperationFailedError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.model import ClusterSnapshot, TagSet
 from kafkakit.core.quantities import format_duration
 from kafkakit.core.query import BROKER_KEYS, broker_table, brokers_where, tag_keys, why_none
 from kafkakit.core.selection import parse_broker_list
-from kafkakit.core.text import some
+from kafkakit.core.text import few_of
 from kafkakit.execution.act.control_requests import AbortRequestedError, ControlRequests, ReceivedRequests
 from kafkakit.execution.act.leases import ClusterAccess, OpenAccess, access_or_busy, held_lease
 from kafkakit.execution.act.retrier import Retrier
@@ -41,14 +41,14 @@ from kafkakit.rollout.act.writing import (
 )
 from kafkakit.rollout.decide.plan import (
     ConfigPlan,
-    Rehearsal,
+    RehearsalPlan,
     changed_since,
     findings_change,
     live_value,
     make_plan,
     rehearsal_of,
-    unanswering,
-    unmet,
+    unanswering_brokers,
+    unmet_warnings,
     wanted_of_files,
     wanted_of_findings,
     wanted_of_live,
@@ -58,24 +58,24 @@ from kafkakit.rollout.decide.plan import (
 from kafkakit.rollout.decide.rollout import (
     GAUGES,
     Baseline,
-    Health,
     HealthLook,
     HealthQueries,
     HealthVerdict,
     RolloutEnd,
     RolloutState,
     Signal,
-    Undoing,
+    UndoPlan,
     WatchSettings,
+    WindowHealth,
     baseline_of,
     hiding_default,
-    joined,
+    join_looks,
     judge,
     look_of,
     looks_in,
     passed_alone,
+    plan_undo,
     series,
-    undoing,
     with_lost_lines,
 )
 from kafkakit.rollout.decide.settings import (
@@ -212,7 +212,7 @@ class HealthWatch:
         looks = [self._next(is_first=True)]
         verdict = judge(baseline, looks, self.window)
         with self._reporter.progress(f"watching {what}") as bar:
-            while verdict.health is Health.OPEN:
+            while verdict.health is WindowHealth.OPEN:
                 if len(looks) == 2:
                     self._partitions.renew()
                 looks.append(self._next())
@@ -230,14 +230,14 @@ class HealthWatch:
         if not is_first:
             pause(self._clock, self._settings.every_s)
         lag = None if self._lag is None else self._lag.look()
-        return joined(self._partitions.look(), lag, self._asked(self._clock.now()))
+        return join_looks(self._partitions.look(), lag, self._asked(self._clock.now()))
 
     def _asked(self, at: datetime) -> HealthLook | None:
         """What the metrics service tells of a moment; queries that fail are named."""
         if self._service is None:
             return None
         service, queries = self._service
-        answers: dict[Signal, tuple[Sample, ...]] = {}
+        answers: dict[Signal, tuple[MetricSample, ...]] = {}
         problems: list[str] = []
         for signal, text in queries.texts.items():
             try:
@@ -298,7 +298,7 @@ class RolloutRun:
         if problems := self._writer.differing(plan.steps[: number + 1]):
             return problems
         self._journal.passed(number, verdict)
-        self._reporter.say(f"  {_words(verdict)}")
+        self._reporter.say(f"  {_verdict_text(verdict)}")
         return ()
 
     def back(self, reasons: Sequence[str]) -> RolloutState:
@@ -361,7 +361,7 @@ class Rollouts:
             return PlanCheck(notes=("every value is set already",))
         require_fresh(plan, live)
         keys = sorted({c.key for c in plan.restarts})
-        unasked = f"no broker can be asked about {some(keys)}: it checks its file when it starts"
+        unasked = f"no broker can be asked about {few_of(keys)}: it checks its file when it starts"
         return PlanCheck(notes=(*([unasked] if keys else []), "nothing is done"), refused=self.refusals(plan, live))
 
     def proceed(self, journal: RolloutJournal) -> NamedState:
@@ -384,10 +384,10 @@ class Rollouts:
             return NamedState(name=journal.run, state=state)
         return NamedState(name=journal.run, state=self._run(journal).back([reason]))
 
-    def undoing(self, journal: RolloutJournal) -> Undoing:
+    def undoing(self, journal: RolloutJournal) -> UndoPlan:
         """What taking a rollout back would do now."""
         state = with_lost_lines(journal.rollout) if journal.damage else journal.rollout
-        return undoing(state.touched, read_configs(self._access.admin, self._access.clock))
+        return plan_undo(state.touched, read_configs(self._access.admin, self._access.clock))
 
     def take_back_open(self, name: str | None, reason: str) -> NamedState:
         """Take the open rollout back, or the one of that name."""
@@ -440,14 +440,14 @@ def require_fresh(plan: ConfigPlan, live: ClusterConfigs) -> None:
 
     Raises `TryLaterError` while a broker of the plan does not answer.
     """
-    if silent := unanswering(plan, live):
+    if silent := unanswering_brokers(plan, live):
         raise TryLaterError(
-            f"broker {some(silent)} of the plan does not answer", hint="start it, or make the plan again"
+            f"broker {few_of(silent)} of the plan does not answer", hint="start it, or make the plan again"
         )
     stale = changed_since(plan, live)
     if stale:
         raise RefusedError(
-            f"the cluster changed since the plan: {some(stale)}",
+            f"the cluster changed since the plan: {few_of(stale)}",
             hint="make the plan again: `kafkakit config plan` with the same options",
         )
 
@@ -470,7 +470,7 @@ def usable_plan(plan: ConfigPlan, *, leave_restarts: bool, can_restart: bool) ->
         brokers = sorted({int(c.name) for c in plan.restarts})
         keys = sorted({c.key for c in plan.restarts})
         raise RefusedError(
-            f"{'brokers' if len(brokers) > 1 else 'broker'} {some(brokers)} must restart for {some(keys)}",
+            f"{'brokers' if len(brokers) > 1 else 'broker'} {few_of(brokers)} must restart for {few_of(keys)}",
             hint="give --restart-with COMMAND, or --leave-restarts to change the rest",
         )
     return plan
@@ -494,23 +494,23 @@ def rehearse(
     mark = f"{plan.cluster_id}/{plan.run_id}"
     begun = [path for path, s in mirror.journals.states() if s.end is None and s.rehearsal_of == mark]
     if begun:
-        return _passed(mirror.proceed(mirror.journals.named(begun[0].stem)), profile)
+        return _require_passed(mirror.proceed(mirror.journals.named(begun[0].stem)), profile)
     made = rehearsal_on(mirrored, plan, here, profile=profile, accept_unlike=accept_unlike)
     if made.plan is None:
         return None
     done = mirror.apply(made.plan, replace(watch, source="", groups=()), lambda: True, mark)
-    return None if done is None else _passed(done, profile)
+    return None if done is None else _require_passed(done, profile)
 
 
 def rehearsal_on(
     mirrored: ClusterAccess, plan: ConfigPlan, here: ClusterConfigs, *, profile: str, accept_unlike: bool
-) -> Rehearsal:
+) -> RehearsalPlan:
     """The rehearsal of a plan on a mirrored cluster; `RefusedError` for one that is unlike unless that is accepted."""
     there = read_configs(mirrored.admin, mirrored.clock)
     made = rehearsal_of(plan, here, there, created_at=mirrored.clock.now(), profile=profile)
     if made.unlike and not accept_unlike:
         raise RefusedError(
-            f"cluster {mirrored.cluster_id} (profile {profile}) is unlike: {some(made.unlike)}",
+            f"cluster {mirrored.cluster_id} (profile {profile}) is unlike: {few_of(made.unlike)}",
             hint="make it alike, or --accept-unlike",
         )
     return made
@@ -527,7 +527,7 @@ def refused_there(
     return tuple(f"profile {profile}: {each}" for each in refused_by_brokers(asked, mirrored.admin))
 
 
-def _passed(done: NamedState, profile: str) -> NamedState:
+def _require_passed(done: NamedState, profile: str) -> NamedState:
     if done.state.end is not RolloutEnd.APPLIED:
         why = done.state.reasons[0] if done.state.reasons else done.state.words
         raise OperationFailedError(
@@ -614,7 +614,7 @@ def plan_change(
         size=task.size,
         profile=task.profile,
     )
-    return _with_warnings(plan, unmet(task.files, task.cluster_name, read.configs))
+    return _with_warnings(plan, unmet_warnings(task.files, task.cluster_name, read.configs))
 
 
 def scope_of(places: NamedPlaces, snapshot: ClusterSnapshot, read_tags: Callable[[], TagSet]) -> ChangeScope:
@@ -656,7 +656,7 @@ def _with_warnings(plan: ConfigPlan, warnings: Sequence[str]) -> ConfigPlan:
 ABORTED = "aborted by an operator"
 
 
-def _words(verdict: HealthVerdict) -> str:
+def _verdict_text(verdict: HealthVerdict) -> str:
     rows = [f"{r.signal.label} {r.signal.number(r.seen)} (limit {r.signal.number(r.limit)})" for r in verdict.rows]
     return f"{verdict.health.value} after {verdict.looks} looks: {', '.join(rows)}"
 

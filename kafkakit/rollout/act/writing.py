@@ -24,7 +24,7 @@ from kafkakit.core.findings import stops_above_replicas
 from kafkakit.core.journal_lines import RecordKind
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.quantities import epoch_ms
-from kafkakit.core.text import shell_command, some
+from kafkakit.core.text import few_of, shell_command
 from kafkakit.execution.act.journal_files import DiskFile, LineFile, LineJournal
 from kafkakit.execution.act.retrier import Retrier
 from kafkakit.execution.act.throttles import SHOW_TIMEOUT_S
@@ -35,7 +35,7 @@ from kafkakit.ports.acting import Clock, look_until, wait_until
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import GroupAdmin, LogReader
 from kafkakit.ports.machine import Processes
-from kafkakit.rollout.decide.plan import ConfigPlan, shown
+from kafkakit.rollout.decide.plan import ConfigPlan, show_value
 from kafkakit.rollout.decide.rollout import (
     GONE,
     GRAMMAR,
@@ -50,12 +50,12 @@ from kafkakit.rollout.decide.rollout import (
     WatchSettings,
     baseline_of,
     change_data,
-    differing,
+    describe_differences,
     fold,
     lag_look,
     look_between,
     not_ours,
-    opening,
+    opening_data,
 )
 from kafkakit.rollout.decide.settings import ClusterConfigs, PlannedStep, SettingChange, configs_of, is_same, where_of
 
@@ -97,7 +97,7 @@ class RolloutJournal(LineJournal[RolloutWord, RolloutState | None]):
         self, plan: ConfigPlan, watch: WatchSettings, by: str, rehearsal_of: str, hiding: Iterable[tuple[int, str]]
     ) -> None:
         """Record the plan, and which brokers hide the cluster default; the first line."""
-        self.check(RolloutWord.OPEN, opening(plan, watch, by, rehearsal_of, hiding))
+        self.check(RolloutWord.OPEN, opening_data(plan, watch, by, rehearsal_of, hiding))
 
     def intend(self, word: RolloutWord, changes: Iterable[SettingChange]) -> int:
         """Record what is about to be written; returns the number that `answered` refers to."""
@@ -137,7 +137,7 @@ def refused_by_brokers(changes: Sequence[SettingChange], admin: ClusterAdmin) ->
     places: dict[tuple[str, str], list[str]] = {}
     for (where, words), named in keys.items():
         places.setdefault((", ".join(named), words), []).append(where)
-    return tuple(f"{named} of {some(wheres)}: refused ({words})" for (named, words), wheres in places.items())
+    return tuple(f"{named} of {few_of(wheres)}: refused ({words})" for (named, words), wheres in places.items())
 
 
 def _alteration(change: SettingChange) -> ConfigChange:
@@ -234,7 +234,9 @@ class SettingsWriter:
         changes = [c for step in steps for c in step.changes]
         is_default = any(c.kind is ResourceKind.BROKER and c.name == CLUSTER_DEFAULT for c in changes)
         brokers = [b.id for b in state.plan.brokers] if is_default else []
-        return self._after_wait(lambda: differing(steps, self._read_back(changes, brokers), brokers, state.hiding))
+        return self._after_wait(
+            lambda: describe_differences(steps, self._read_back(changes, brokers), brokers, state.hiding)
+        )
 
     def _after_wait(self, look: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
         """What `look` finds still, once it finds nothing or the time for a change to show is over."""
@@ -298,8 +300,8 @@ class SettingsWriter:
                 todo.append(change)
             else:
                 problems.append(
-                    f"{change.where} {change.key} is {shown(change.key, values[key])}, and was "
-                    f"{shown(change.key, change.before)}: another process changed it"
+                    f"{change.where} {change.key} is {show_value(change.key, values[key])}, and was "
+                    f"{show_value(change.key, change.before)}: another process changed it"
                 )
         return tuple(todo), tuple(problems)
 
@@ -329,8 +331,8 @@ class SettingsWriter:
 
         last = look_until(self._clock, SHOW_TIMEOUT_S, look, lambda _: not waiting, every_s=0.2)
         return tuple(
-            f"{c.where} {c.key} was set to {shown(c.key, c.after)} and is "
-            f"{shown(c.key, last[key]) if key in last else 'gone'}: another process changed it"
+            f"{c.where} {c.key} was set to {show_value(c.key, c.after)} and is "
+            f"{show_value(c.key, last[key]) if key in last else 'gone'}: another process changed it"
             for key, c in waiting.items()
         )
 
@@ -338,7 +340,7 @@ class SettingsWriter:
         """Have the operator's command change a broker's file and restart it, and wait until it runs with that."""
         broker = int(changes[0].name)
         if self._restart_broker is None:
-            keys = some(c.key for c in changes)
+            keys = few_of(c.key for c in changes)
             return (f"broker {broker} must be restarted for {keys}, and no --restart-with is given",)
         seq = self._journal.intend(word, changes)
         problem = self._restart_broker(broker, {c.key: c.after for c in changes})
@@ -376,7 +378,7 @@ class SettingsWriter:
 
         if wait_until(self._clock, self._settle_s, all_in_sync):
             return ()
-        return (f"broker {broker} is not in sync again after {self._settle_s:g} s: {some(waiting)}",)
+        return (f"broker {broker} is not in sync again after {self._settle_s:g} s: {few_of(waiting)}",)
 
 
 class GroupLag:
@@ -421,7 +423,7 @@ class ClusterSettings:
 
     def pieces(self) -> Pieces:
         """The cluster as lint sees it."""
-        return live_pieces(self.snapshot, {b: _set(values) for b, values in self._in_force.items()}, None)
+        return live_pieces(self.snapshot, {b: _set_values(values) for b, values in self._in_force.items()}, None)
 
 
 def read_configs(admin: ClusterAdmin, clock: Clock) -> ClusterConfigs:
@@ -490,7 +492,7 @@ def _number(text: str | None) -> int:
     return int(text) if text is not None and text.strip().isdecimal() else 1
 
 
-def _set(values: Mapping[str, LayeredValue]) -> dict[str, LayeredValue]:
+def _set_values(values: Mapping[str, LayeredValue]) -> dict[str, LayeredValue]:
     return {key: value for key, value in values.items() if value.layer is not ConfigLayer.DEFAULT}
 
 

@@ -21,20 +21,20 @@ from kafkakit.cli.session import finish, open_access, open_session
 from kafkakit.core.text import shell_command
 from kafkakit.rollout.commands.options import (
     ChangeOptions,
+    HealthWatchOptions,
     PlanPath,
-    RehearsalOptions,
     RestartOptions,
     RunName,
-    WatchOptions,
-    begun,
-    confirmed,
+    TrialOptions,
+    confirm,
+    confirm_begin,
     open_lag,
     open_mirror,
     ports_of,
     read_plan,
     rehearsal_stopped,
     side_of,
-    stopped,
+    stopped_text,
 )
 
 Side = Annotated[
@@ -130,9 +130,9 @@ def diff(ctx: typer.Context, a: Side, b: Side, exit_code: ExitCodeOption = False
 def apply(
     ctx: typer.Context,
     plan: PlanPath,
-    rehearsal: RehearsalOptions,
+    rehearsal: TrialOptions,
     restarts: RestartOptions,
-    watch: WatchOptions,
+    watch: HealthWatchOptions,
     consent: Consent,
 ) -> int:
     """Carry out a plan step by step; a step that makes the cluster worse than its baseline is rolled back.
@@ -197,8 +197,10 @@ def apply(
             tried = Rollouts(mirrored, ports_of(mirror, None, command, profile))
             cli.operation_words = rehearsal_stopped(cli, profile)
             rehearse(wanted, live, tried, mirrored, settings, profile=profile, accept_unlike=unlike)
-        cli.operation_words = None if is_new else stopped(cli)  # until it is begun, nothing stays open
-        done = rollouts.apply(wanted, settings, lambda: begun(cli, consent, session.cluster_id, step_lines(wanted)))
+        cli.operation_words = None if is_new else stopped_text(cli)  # until it is begun, nothing stays open
+        done = rollouts.apply(
+            wanted, settings, lambda: confirm_begin(cli, consent, session.cluster_id, step_lines(wanted))
+        )
     if done is None:
         return finish(cli, nothing_report("config apply", wanted.cluster_id))
     return finish(cli, run_report("config apply", done.name, done.state, cli.program, wanted=RolloutEnd.APPLIED))
@@ -206,7 +208,7 @@ def apply(
 
 @with_option_groups
 def resume(
-    ctx: typer.Context, restarts: RestartOptions, watch: WatchOptions, consent: Consent, run: RunName = None
+    ctx: typer.Context, restarts: RestartOptions, watch: HealthWatchOptions, consent: Consent, run: RunName = None
 ) -> int:
     """Continue an open rollout, in its direction: the remaining steps, or the rollback.
 
@@ -226,11 +228,9 @@ def resume(
         access = session.access() if consent.dry_run else session.claim("config resume")
         rollouts = Rollouts(access, ports_of(session, watch.service(cli), command))
         journal = rollouts.journals.only_open() if run is None else rollouts.journals.named(run)
-        cli.operation_words = stopped(cli)
+        cli.operation_words = stopped_text(cli)
         left = steps_left(journal.rollout)
-        if consent.dry_run or not confirmed(
-            cli, consent, session.cluster_id, lambda: left or ["taking back continues"]
-        ):
+        if consent.dry_run or not confirm(cli, consent, session.cluster_id, lambda: left or ["taking back continues"]):
             return finish(cli, run_report("config resume", journal.run, journal.rollout, cli.program, wanted=None))
         done = rollouts.proceed(journal)
     return finish(cli, run_report("config resume", done.name, done.state, cli.program, wanted=RolloutEnd.APPLIED))
@@ -253,11 +253,11 @@ def abort(ctx: typer.Context, restarts: RestartOptions, consent: Consent, run: R
     with open_session(cli, read_only=True) as session:
         cluster_id, ports = session.cluster_id, ports_of(session, None, command)
         here = Rollouts(session.access(), ports)
-        if consent.dry_run or not confirmed(cli, consent, cluster_id, lambda: here.abort_lines(run)):
+        if consent.dry_run or not confirm(cli, consent, cluster_id, lambda: here.abort_lines(run)):
             journal = here.journals.to_abort(run)
             state, undo = journal.rollout, here.undoing(journal)
             return finish(cli, run_report("config abort", journal.run, state, cli.program, wanted=None, undo=undo))
-        cli.operation_words = stopped(cli)
+        cli.operation_words = stopped_text(cli)
         done = abort_or_request(
             partial(open_access, cli, "config abort", cluster_id=cluster_id),
             lambda: session.control,
@@ -292,10 +292,10 @@ def rollback(ctx: typer.Context, restarts: RestartOptions, consent: Consent, run
         access = session.access() if consent.dry_run else session.claim("config rollback")
         rollouts = Rollouts(access, ports_of(session, None, command))
         journal = rollouts.journals.to_roll_back(run)
-        if consent.dry_run or not confirmed(cli, consent, session.cluster_id, lambda: rollouts.undoing(journal).lines):
+        if consent.dry_run or not confirm(cli, consent, session.cluster_id, lambda: rollouts.undoing(journal).lines):
             state, undo = journal.rollout, rollouts.undoing(journal)
             return finish(cli, run_report("config rollback", journal.run, state, cli.program, wanted=None, undo=undo))
-        cli.operation_words = stopped(cli)
+        cli.operation_words = stopped_text(cli)
         done = rollouts.take_back(journal, "rolled back by an operator")
     return finish(cli, run_report("config rollback", done.name, done.state, cli.program, wanted=RolloutEnd.TAKEN_BACK))
 
@@ -303,7 +303,7 @@ def rollback(ctx: typer.Context, restarts: RestartOptions, consent: Consent, run
 @with_option_groups
 def watch(
     ctx: typer.Context,
-    options: WatchOptions,
+    options: HealthWatchOptions,
     windows: Annotated[int, typer.Option("--windows", min=1, max=1000, help="How many windows to watch.")] = 1,
 ) -> int:
     """Watch a cluster as a rollout does, and change nothing: measure the baseline, then judge each window.

@@ -197,7 +197,7 @@ NO_ACCESS = MetricsAccess()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WatchOptions:
+class HealthWatchOptions:
     """How the cluster is watched, and what tells its health."""
 
     window: str = option("2m", "--window", metavar="DURATION", help="How long each step is watched.")
@@ -305,7 +305,7 @@ class RestartOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RehearsalOptions:
+class TrialOptions:
     """Where the change is tried first."""
 
     rehearse: str | None = option(
@@ -320,7 +320,7 @@ class RehearsalOptions:
     )
 
 
-def stopped(cli: CliContext) -> tuple[str, str]:
+def stopped_text(cli: CliContext) -> tuple[str, str]:
     """What is said where a rollout is stopped, and the commands that continue it."""
     lines = (str(shell_command(f"config {word}", program=cli.program, yes=True)) for word in ("resume", "abort"))
     return "stopped; the rollout stays open", "\n".join(("continue it, or take it back:", *lines))
@@ -333,18 +333,18 @@ def rehearsal_stopped(cli: CliContext, profile: str) -> tuple[str, str]:
     return f"stopped; the rehearsal on profile {profile} stays open", hint
 
 
-def confirmed(cli: CliContext, consent: Consent, cluster_id: str, lines: Callable[[], Iterable[str]]) -> bool:
+def confirm(cli: CliContext, consent: Consent, cluster_id: str, lines: Callable[[], Iterable[str]]) -> bool:
     """True with `--yes`, else when the operator agrees; `lines` say what is to be done, and are printed before."""
     if not consent.yes:
         cli.output.say("\n".join(lines()))
     return consent.confirm(cli, change_question(cli, cluster_id))
 
 
-def begun(cli: CliContext, consent: Consent, cluster_id: str, lines: Iterable[str]) -> bool:
-    """As `confirmed`, for a rollout that begins with it: from then on, one that is stopped stays open."""
-    is_agreed = confirmed(cli, consent, cluster_id, lambda: lines)
+def confirm_begin(cli: CliContext, consent: Consent, cluster_id: str, lines: Iterable[str]) -> bool:
+    """As `confirm`, for a rollout that begins with it: from then on, one that is stopped stays open."""
+    is_agreed = confirm(cli, consent, cluster_id, lambda: lines)
     if is_agreed:
-        cli.operation_words = stopped(cli)
+        cli.operation_words = stopped_text(cli)
     return is_agreed
 
 

@@ -31,7 +31,7 @@ from kafkakit.rollout.decide.settings import (
     ChangeScope,
     ClusterConfigs,
     PlannedStep,
-    Resolved,
+    ResolvedSettings,
     SettingChange,
     StepChoice,
     StepSize,
@@ -44,8 +44,8 @@ from kafkakit.rollout.decide.settings import (
     where_of,
 )
 from kafkakit.rules.config_defs import minor_or_none
-from kafkakit.rules.effective import Configs, Declared, Source
-from kafkakit.rules.engine import Checked
+from kafkakit.rules.effective import Configs, DeclaredValue, ValueSource
+from kafkakit.rules.engine import RuleFinding
 from kafkakit.rules.rule import Edit
 from kafkakit.rules.values import HIDDEN, is_secret_key
 
@@ -115,7 +115,7 @@ class FindingsChange:
 
 
 def make_plan(
-    resolved: Resolved,
+    resolved: ResolvedSettings,
     configs: ClusterConfigs,
     findings: FindingsChange,
     *,
@@ -143,8 +143,8 @@ def make_plan(
         restarts=resolved.restarts,
         steps=steps,
         rollback=tuple(c.undone for c in reversed(everything)),
-        findings_gone=tuple(_finding(f) for f in findings.gone),
-        findings_new=tuple(_finding(f) for f in findings.new),
+        findings_gone=tuple(_plan_finding(f) for f in findings.gone),
+        findings_new=tuple(_plan_finding(f) for f in findings.new),
         warnings=resolved.warnings,
     )
 
@@ -174,13 +174,13 @@ def hash_of(fingerprint: str, steps: Iterable[PlannedStep]) -> str:
 def changed_since(plan: ConfigPlan, live: ClusterConfigs) -> tuple[str, ...]:
     """What is set otherwise than the plan relies on, in words; none for a plan that fits."""
     return tuple(
-        f"{c.where} {c.key} is {shown(c.key, now)}, the plan was made with {shown(c.key, c.before)}"
+        f"{c.where} {c.key} is {show_value(c.key, now)}, the plan was made with {show_value(c.key, c.before)}"
         for c in plan.all_changes
         if (now := live_value(live, c)) != c.before
     )
 
 
-def unanswering(plan: ConfigPlan, live: ClusterConfigs) -> tuple[int, ...]:
+def unanswering_brokers(plan: ConfigPlan, live: ClusterConfigs) -> tuple[int, ...]:
     """The brokers that take changes of the plan while they run, the cluster default included, and do not answer."""
     names = {c.name for c in plan.changes if c.kind is ResourceKind.BROKER}
     wanted = {b.id for b in plan.brokers if CLUSTER_DEFAULT in names or str(b.id) in names}
@@ -213,12 +213,12 @@ def decode_config_plan(data: bytes, source: str) -> ConfigPlan:
     return plan
 
 
-def shown(key: str, value: str | None) -> str:
+def show_value(key: str, value: str | None) -> str:
     """A value for people."""
     return "not set" if value is None else "[hidden]" if is_secret_key(key) else value if value else "empty"
 
 
-def _finding(found: Finding) -> PlanFinding:
+def _plan_finding(found: Finding) -> PlanFinding:
     return PlanFinding(
         rule=found.rule,
         severity=found.severity.value,
@@ -284,7 +284,7 @@ def wanted_of_files(files: Iterable[Pieces], cluster: str | None, configs: Clust
     return tuple(w for w in found if w.kind is ResourceKind.TOPIC or configs.is_defined(w.kind, w.key))
 
 
-def unmet(files: Sequence[Pieces], cluster: str | None, configs: ClusterConfigs) -> tuple[str, ...]:
+def unmet_warnings(files: Sequence[Pieces], cluster: str | None, configs: ClusterConfigs) -> tuple[str, ...]:
     """What of files is not planned, as warnings: topics that the cluster does not have, keys that brokers hide."""
     missing = sorted({t.name for p in files for t in p.topics} - configs.topics.keys())
     found = {w.key for p in files for w in _of_pieces(p, cluster, configs) if w.kind is ResourceKind.BROKER}
@@ -319,7 +319,7 @@ def _of_configs(kind: ResourceKind, name: str, values: Configs) -> Iterator[Want
 
 
 def wanted_of_live(
-    usual: Sequence[Checked], every: Sequence[Checked], chosen: Sequence[str]
+    usual: Sequence[RuleFinding], every: Sequence[RuleFinding], chosen: Sequence[str]
 ) -> tuple[WantedSetting, ...]:
     """The edits that end findings of a live cluster: those of the named rules, or with the named fingerprints.
 
@@ -339,14 +339,14 @@ def wanted_of_live(
     return tuple(found)
 
 
-def _of_edits(checked: Checked) -> Iterator[WantedSetting]:
+def _of_edits(checked: RuleFinding) -> Iterator[WantedSetting]:
     finding = checked.finding
     subject = subject_of(finding.where)
     if subject is None:
         return
     kind, name = subject
     setting = finding.setting
-    if setting is not None and setting.source == Source.DYNAMIC_DEFAULT.value:
+    if setting is not None and setting.source == ValueSource.DYNAMIC_DEFAULT.value:
         kind, name = ResourceKind.BROKER, CLUSTER_DEFAULT
     for edit in checked.edits:
         yield from _of_edit(kind, name, edit, setting.observed if setting is not None else None)
@@ -421,7 +421,7 @@ def _pair(word: str) -> tuple[str, str]:
 
 
 def findings_change(
-    live: Pieces, resolved: Resolved, configs: ClusterConfigs, request: LintRequest, known: LintRequest
+    live: Pieces, resolved: ResolvedSettings, configs: ClusterConfigs, request: LintRequest, known: LintRequest
 ) -> FindingsChange:
     """Lint the cluster as it is and as it would be; findings are compared by fingerprint. Twice the cost of lint.
 
@@ -440,7 +440,7 @@ def findings_change(
 
 
 def _refusals(
-    live: Pieces, changed: Pieces, resolved: Resolved, configs: ClusterConfigs, known: LintRequest
+    live: Pieces, changed: Pieces, resolved: ResolvedSettings, configs: ClusterConfigs, known: LintRequest
 ) -> Iterator[Finding]:
     """What brokers refuse of the change, also where they would refuse the value of now: it is set already."""
     rules = replace(known, rules=known.known, severities={}, per_file_ignores=(), baseline=None)
@@ -465,7 +465,7 @@ def _refusals(
         )
 
 
-def changed_pieces(live: Pieces, resolved: Resolved) -> Pieces:
+def changed_pieces(live: Pieces, resolved: ResolvedSettings) -> Pieces:
     """The cluster's pieces once everything is changed."""
     topics = _by_name(c for c in resolved.changes if c.kind is ResourceKind.TOPIC)
     dynamic = _by_name(c for c in resolved.changes if c.kind is ResourceKind.BROKER)
@@ -474,18 +474,18 @@ def changed_pieces(live: Pieces, resolved: Resolved) -> Pieces:
     return replace(
         live,
         clusters=tuple(
-            replace(c, dynamic_default=_edited(c.dynamic_default, default, Source.DYNAMIC_DEFAULT))
+            replace(c, dynamic_default=_edit_configs(c.dynamic_default, default, ValueSource.DYNAMIC_DEFAULT))
             for c in live.clusters
         ),
         topics=tuple(
-            replace(t, configs=_edited(t.configs, topics[t.name], Source.TOPIC)) if t.name in topics else t
+            replace(t, configs=_edit_configs(t.configs, topics[t.name], ValueSource.TOPIC)) if t.name in topics else t
             for t in live.topics
         ),
         brokers=tuple(
             replace(
                 b,
-                dynamic=_edited(b.dynamic, dynamic.get(str(b.id), {}), Source.DYNAMIC_BROKER),
-                static=_edited(b.static, static.get(str(b.id), {}), Source.STATIC),
+                dynamic=_edit_configs(b.dynamic, dynamic.get(str(b.id), {}), ValueSource.DYNAMIC_BROKER),
+                static=_edit_configs(b.static, static.get(str(b.id), {}), ValueSource.STATIC),
             )
             for b in live.brokers
         ),
@@ -499,9 +499,9 @@ def _by_name(changes: Iterable[SettingChange]) -> dict[str, dict[str, str | None
     return found
 
 
-def _edited(configs: Configs, changes: Mapping[str, str | None], source: Source) -> Configs:
+def _edit_configs(configs: Configs, changes: Mapping[str, str | None], source: ValueSource) -> Configs:
     kept = {key: value for key, value in configs.items() if key not in changes}
-    return kept | {key: Declared(value, source) for key, value in changes.items() if value is not None}
+    return kept | {key: DeclaredValue(value, source) for key, value in changes.items() if value is not None}
 
 
 Values = Mapping[ConfigKey, str | None]
@@ -583,10 +583,10 @@ def difference(one: ConfigSide, other: ConfigSide) -> tuple[ConfigDifference, ..
     Where the sides have different brokers, values that all brokers of a side share are compared as one.
     """
     if one.brokers and other.brokers and one.brokers != other.brokers and not (one.is_part or other.is_part):
-        first, second = _shared(one), _shared(other)
+        first, second = _shared_values(one), _shared_values(other)
     else:
         ids = one.brokers | other.brokers
-        first, second = _expanded(one, ids), _expanded(other, ids)
+        first, second = _expand_values(one, ids), _expand_values(other, ids)
     keys = {k for k in first.keys() | second.keys() if not is_same(first.get(k), second.get(k))}
     for side, values in ((one, first), (other, second)):
         if side.is_part:
@@ -596,7 +596,7 @@ def difference(one: ConfigSide, other: ConfigSide) -> tuple[ConfigDifference, ..
     return tuple(_as_each(rows, one.brokers | other.brokers))
 
 
-def _shared(side: ConfigSide) -> Values:
+def _shared_values(side: ConfigSide) -> Values:
     found = {k: v for k, v in side.values.items() if k.kind is ResourceKind.TOPIC or k.name == CLUSTER_DEFAULT}
     for key in {k.key for k in side.values if k.kind is ResourceKind.BROKER and k.name != CLUSTER_DEFAULT}:
         of_brokers = {b: side.values.get(ConfigKey(ResourceKind.BROKER, b, key)) for b in side.brokers}
@@ -607,7 +607,7 @@ def _shared(side: ConfigSide) -> Values:
     return found
 
 
-def _expanded(side: ConfigSide, ids: frozenset[str]) -> Values:
+def _expand_values(side: ConfigSide, ids: frozenset[str]) -> Values:
     every = [(k, v) for k, v in side.values.items() if k.kind is ResourceKind.BROKER and k.name == ALL_BROKERS]
     found = {k._replace(name=broker): v for k, v in every for broker in ids}
     rest = {k: v for k, v in side.values.items() if k.kind is ResourceKind.TOPIC or k.name != ALL_BROKERS or not ids}
@@ -632,11 +632,11 @@ def _as_each(
 
 def row_of(found: ConfigDifference) -> tuple[str, str, str, str]:
     """A difference as cells."""
-    return found.where, found.key, shown(found.key, found.one), shown(found.key, found.other)
+    return found.where, found.key, show_value(found.key, found.one), show_value(found.key, found.other)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rehearsal:
+class RehearsalPlan:
     """The plan of the mirrored cluster, None where everything is set there already; `unlike` says what differs."""
 
     plan: ConfigPlan | None
@@ -645,7 +645,7 @@ class Rehearsal:
 
 def rehearsal_of(
     plan: ConfigPlan, here: ClusterConfigs, there: ClusterConfigs, *, created_at: datetime, profile: str
-) -> Rehearsal:
+) -> RehearsalPlan:
     """The change as it is on the mirrored cluster: topics by name, brokers by their order among the sorted ids.
 
     What the mirror has already counts as alike, since a rehearsal that went well stays there. What it cannot have (a
@@ -658,7 +658,7 @@ def rehearsal_of(
         unlike.append(f"{len(there.brokers)} brokers there, {len(here.brokers)} here")
     elif (racks := _racks(there)) != _racks(here):
         unlike.append(f"{racks} racks there, {_racks(here)} here")
-    ids = {str(a.id): str(b.id) for a, b in zip(_sorted(here), _sorted(there), strict=False)} | {CLUSTER_DEFAULT: ""}
+    ids = {str(a.id): str(b.id) for a, b in zip(_by_id(here), _by_id(there), strict=False)} | {CLUSTER_DEFAULT: ""}
     wanted: list[WantedSetting] = []
     for change in plan.all_changes:
         name = change.name if change.kind is ResourceKind.TOPIC else ids.get(change.name)
@@ -669,12 +669,12 @@ def rehearsal_of(
         wanted.append(WantedSetting(kind=change.kind, name=name, key=change.key, value=change.after))
     resolved = resolve(wanted, there)
     if not resolved.changes and not resolved.restarts:
-        return Rehearsal(plan=None, unlike=tuple(dict.fromkeys(unlike)))
+        return RehearsalPlan(plan=None, unlike=tuple(dict.fromkeys(unlike)))
     size = parse_steps(plan.request.get("steps", StepSize.GROW.value))
     made = make_plan(
         resolved, there, FindingsChange(), created_at=created_at, request=plan.request, size=size, profile=profile
     )
-    return Rehearsal(plan=replace(made, warnings=()), unlike=tuple(dict.fromkeys(unlike)))
+    return RehearsalPlan(plan=replace(made, warnings=()), unlike=tuple(dict.fromkeys(unlike)))
 
 
 def _differs(change: SettingChange, name: str, here: ClusterConfigs, there: ClusterConfigs) -> list[str]:
@@ -685,12 +685,13 @@ def _differs(change: SettingChange, name: str, here: ClusterConfigs, there: Clus
     now = there.value(change.kind, name, change.key)
     if not is_same(now, change.before) and not is_same(now, change.after):
         found.append(
-            f"{change.where} {change.key} is {shown(change.key, now)} there, {shown(change.key, change.before)} here"
+            f"{change.where} {change.key} is {show_value(change.key, now)} there, "
+            f"{show_value(change.key, change.before)} here"
         )
     return found
 
 
-def _sorted(configs: ClusterConfigs) -> list[PlanBroker]:
+def _by_id(configs: ClusterConfigs) -> list[PlanBroker]:
     return sorted(configs.brokers, key=lambda broker: broker.id)
 
 

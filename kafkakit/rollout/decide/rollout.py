@@ -24,15 +24,15 @@ from kafkakit.core.cluster_facts import (
     CLUSTER_DEFAULT,
     ConfigLayer,
     LayeredValue,
+    MetricSample,
     PartitionState,
     ResourceKind,
-    Sample,
 )
 from kafkakit.core.journal_lines import Grammar, Line, RecordKind, line_data, read_data
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.execution.decide.journal import ConfigKey
-from kafkakit.rollout.decide.plan import ConfigPlan, shown
+from kafkakit.rollout.decide.plan import ConfigPlan, show_value
 from kafkakit.rollout.decide.settings import ClusterConfigs, PlannedStep, SettingChange, is_same, where_of
 
 HEADER = {"kind": "config-rollout", "schema": 1}
@@ -155,7 +155,7 @@ class RolloutState:
         return "being taken back" if self.is_back else f"open, {len(self.passed)} of {len(self.plan.steps)} steps"
 
 
-def opening(
+def opening_data(
     plan: ConfigPlan, watch: WatchSettings, by: str, rehearsal_of: str, hiding: Iterable[tuple[int, str]]
 ) -> dict[str, Any]:
     """The data of the first line; `hiding` as in `RolloutState`."""
@@ -189,20 +189,20 @@ def fold(state: RolloutState | None, line: RolloutLine) -> RolloutState:
             by=str(line.data["by"]),
             rehearsal_of=str(line.data.get("rehearsal_of", "")),
             began_at=line.time,
-            hiding=_hiding(line.data.get("hiding")),
+            hiding=_read_hiding(line.data.get("hiding")),
         )
     if line.kind is RecordKind.INTENT:
-        return _intended(state, line)
+        return _add_intent(state, line)
     if line.kind is RecordKind.EFFECT:
         return state
     return _CHECKS[line.what](state, line)
 
 
-def _hiding(rows: Any) -> frozenset[tuple[int, str]] | None:
+def _read_hiding(rows: Any) -> frozenset[tuple[int, str]] | None:
     return None if rows is None else frozenset((int(broker), str(key)) for broker, key in rows)
 
 
-def _intended(state: RolloutState, line: RolloutLine) -> RolloutState:
+def _add_intent(state: RolloutState, line: RolloutLine) -> RolloutState:
     touched = {t.key: t for t in state.touched}
     writes = list(state.writes)
     for body in line.data["changes"]:
@@ -231,7 +231,7 @@ def with_lost_lines(state: RolloutState) -> RolloutState:
     return replace(state, touched=tuple(touched.values()), end=None)
 
 
-def _ended(state: RolloutState, line: RolloutLine) -> RolloutState:
+def _add_end(state: RolloutState, line: RolloutLine) -> RolloutState:
     left = tuple(str(each) for each in line.data.get("left", ()))
     return replace(state, end=RolloutEnd(line.data["end"]), left=left, ended_at=line.time)
 
@@ -245,14 +245,14 @@ _CHECKS: Mapping[RolloutWord, Callable[[RolloutState, RolloutLine], RolloutState
     RolloutWord.BACK: lambda state, line: replace(
         state, is_back=True, end=None, reasons=tuple(map(str, line.data["reasons"]))
     ),
-    RolloutWord.END: _ended,
+    RolloutWord.END: _add_end,
 }
 
 GONE = "the topic is gone, or the broker does not answer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Undoing:
+class UndoPlan:
     """The changes that take a rollout back, in order, and what is left, with why."""
 
     changes: tuple[SettingChange, ...] = ()
@@ -261,11 +261,13 @@ class Undoing:
     @property
     def lines(self) -> tuple[str, ...]:
         """All of it for people."""
-        taken = (f"{c.where} {c.key}: {shown(c.key, c.before)} -> {shown(c.key, c.after)}" for c in self.changes)
+        taken = (
+            f"{c.where} {c.key}: {show_value(c.key, c.before)} -> {show_value(c.key, c.after)}" for c in self.changes
+        )
         return (*taken, *(f"left: {each}" for each in self.left))
 
 
-def undoing(touched: Iterable[TouchedSetting], live: ClusterConfigs) -> Undoing:
+def plan_undo(touched: Iterable[TouchedSetting], live: ClusterConfigs) -> UndoPlan:
     """Compare what a rollout wrote with what is set now; the last setting first, as it is done."""
     changes: list[SettingChange] = []
     left: list[str] = []
@@ -279,13 +281,13 @@ def undoing(touched: Iterable[TouchedSetting], live: ClusterConfigs) -> Undoing:
             left.append(not_ours(each, value))
         elif not is_same(value, each.original):
             changes.append(SettingChange(kind=kind, name=name, key=key, before=value, after=each.original))
-    return Undoing(changes=tuple(changes), left=tuple(left))
+    return UndoPlan(changes=tuple(changes), left=tuple(left))
 
 
 def not_ours(touched: TouchedSetting, value: str | None) -> str:
     """Why a setting is left as it is."""
     kind, name, key = touched.key
-    return f"{where_of(kind, name)} {key} is {shown(key, value)} by now, which is not of this rollout"
+    return f"{where_of(kind, name)} {key} is {show_value(key, value)} by now, which is not of this rollout"
 
 
 def _is_there(kind: ResourceKind, name: str, live: ClusterConfigs) -> bool:
@@ -305,7 +307,7 @@ class ReadBack:
     running: Mapping[int, Mapping[str, LayeredValue]]
 
 
-def differing(
+def describe_differences(
     steps: Sequence[PlannedStep], now: ReadBack, brokers: Iterable[int], hiding: Collection[tuple[int, str]] | None
 ) -> tuple[str, ...]:
     """Where a cluster has not what these steps set, in words; what is not known counts as another value.
@@ -325,7 +327,7 @@ def differing(
         elif key not in now.own:
             found.append(f"{where} {key.key}: {GONE}")
         elif not is_same(now.own[key], after):
-            found.append(_changed(where, key.key, now.own[key], after))
+            found.append(_describe_change(where, key.key, now.own[key], after))
         elif key.kind is ResourceKind.BROKER:
             own = {b for b in ids if wanted.get(ConfigKey(key.kind, str(b), key.key), (None, layer))[0] is not None}
             for broker in (b for b in ids if b not in own):
@@ -350,7 +352,7 @@ def _differing_on(broker: int, key: str, after: str | None, layer: ConfigLayer, 
         return [_unknown(broker)]
     found = now.running[broker].get(key)
     value = None if found is None or found.layer is not layer else found.value
-    return [] if is_same(value, after) else [_changed(f"broker {broker}", key, value, after)]
+    return [] if is_same(value, after) else [_describe_change(f"broker {broker}", key, value, after)]
 
 
 def _differing_default(
@@ -364,12 +366,12 @@ def _differing_default(
     if is_own and (hiding is None or (broker, key) in hiding):
         return []
     value = found.value if found is not None and (is_own or found.layer is ConfigLayer.DYNAMIC_DEFAULT) else None
-    return [] if is_same(value, after) else [_changed(f"broker {broker}", key, value, after)]
+    return [] if is_same(value, after) else [_describe_change(f"broker {broker}", key, value, after)]
 
 
-def _changed(where: str, key: str, value: str | None, after: str | None) -> str:
-    was = "removed" if after is None else f"set to {shown(key, after)}"
-    return f"{where} {key} is {shown(key, value)}, and was {was}: another process changed it"
+def _describe_change(where: str, key: str, value: str | None, after: str | None) -> str:
+    was = "removed" if after is None else f"set to {show_value(key, after)}"
+    return f"{where} {key} is {show_value(key, value)}, and was {was}: another process changed it"
 
 
 def _unknown(broker: int) -> str:
@@ -434,7 +436,7 @@ def look_between(before: PartitionView | None, now: PartitionView) -> HealthLook
     return HealthLook(at_ms=now.at_ms, values=values, worst=tuple(str(key) for key in (*offline, *under)[:8]))
 
 
-def joined(of_brokers: HealthLook, *others: HealthLook | None) -> HealthLook:
+def join_looks(of_brokers: HealthLook, *others: HealthLook | None) -> HealthLook:
     """One look from all sources; what a metrics service tells counts before what the brokers tell."""
     found = of_brokers
     for other in others:
@@ -491,7 +493,7 @@ MOST_SILENT = 3
 Baseline = Mapping[Signal, tuple[float, ...]]
 
 
-class Health(StrEnum):
+class WindowHealth(StrEnum):
     """What a window says."""
 
     GOOD = "good"
@@ -515,7 +517,7 @@ class SignalRow:
 class HealthVerdict:
     """The verdict of a window, why, and the signals it rests on. `looks` is how many looks there were."""
 
-    health: Health
+    health: WindowHealth
     reasons: tuple[str, ...] = ()
     rows: tuple[SignalRow, ...] = ()
     looks: int = 0
@@ -523,7 +525,7 @@ class HealthVerdict:
     @property
     def is_bad(self) -> bool:
         """True where values are to be taken back: a window that says nothing counts as bad."""
-        return self.health in (Health.BAD, Health.UNKNOWN)
+        return self.health in (WindowHealth.BAD, WindowHealth.UNKNOWN)
 
 
 def baseline_of(looks: Sequence[HealthLook]) -> dict[Signal, tuple[float, ...]]:
@@ -557,18 +559,18 @@ def judge(baseline: Baseline, looks: Sequence[HealthLook], window: int) -> Healt
     rows = tuple(_row(s, baseline[s], looks, window) for s in Signal if s in baseline and series(looks, s))
     bad = tuple(_reason(row, looks) for row in rows if row.is_bad)
     if bad:
-        return HealthVerdict(health=Health.BAD, reasons=bad, rows=rows, looks=len(looks))
+        return HealthVerdict(health=WindowHealth.BAD, reasons=bad, rows=rows, looks=len(looks))
     if silent:
         why = next((look.problem for look in reversed(looks) if look.problem), "no reason is known")
         said = f"{MOST_SILENT} looks in a row without {', '.join(s.label for s in silent)}: {why}"
-        return HealthVerdict(health=Health.UNKNOWN, reasons=(said,), rows=rows, looks=len(looks))
+        return HealthVerdict(health=WindowHealth.UNKNOWN, reasons=(said,), rows=rows, looks=len(looks))
     if len(looks) < window:
-        return HealthVerdict(health=Health.OPEN, rows=rows, looks=len(looks))
+        return HealthVerdict(health=WindowHealth.OPEN, rows=rows, looks=len(looks))
     few = [s.label for s in baseline if 2 * len(series(looks, s)) < window]
     if few:
         said = f"too few values of {', '.join(few)} to judge"
-        return HealthVerdict(health=Health.UNKNOWN, reasons=(said,), rows=rows, looks=len(looks))
-    return HealthVerdict(health=Health.GOOD, rows=rows, looks=len(looks))
+        return HealthVerdict(health=WindowHealth.UNKNOWN, reasons=(said,), rows=rows, looks=len(looks))
+    return HealthVerdict(health=WindowHealth.GOOD, rows=rows, looks=len(looks))
 
 
 def _row(signal: Signal, values: Sequence[float], looks: Sequence[HealthLook], window: int) -> SignalRow:
@@ -659,7 +661,10 @@ def datadog_queries(tags: str, every_s: float) -> HealthQueries:
 
 
 def look_of(
-    answers: Mapping[Signal, tuple[Sample, ...]], queries: HealthQueries, at: datetime, problems: tuple[str, ...] = ()
+    answers: Mapping[Signal, tuple[MetricSample, ...]],
+    queries: HealthQueries,
+    at: datetime,
+    problems: tuple[str, ...] = (),
 ) -> HealthLook:
     """The answers as one look; series without a number and samples that are too old are left out and named."""
     values: dict[Signal, float] = {}

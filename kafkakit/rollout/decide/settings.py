@@ -19,8 +19,8 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.options import REPEATED, Completion, option, parsed_option, texts
 from kafkakit.core.plan import PlanBroker
-from kafkakit.core.text import some
-from kafkakit.rules.config_defs import NEWEST, ConfigDef, Scope, UpdateMode, config_table, minor_or_none, nearest_key
+from kafkakit.core.text import few_of
+from kafkakit.rules.config_defs import NEWEST, ConfigDef, KeyScope, UpdateMode, config_table, minor_or_none, nearest_key
 from kafkakit.rules.effective import TIME_FORMS, to_int
 from kafkakit.rules.judging import POOLS, base_key
 from kafkakit.rules.values import is_secret_key
@@ -101,7 +101,7 @@ class ClusterConfigs:
     def definition(self, kind: ResourceKind, key: str) -> ConfigDef | None:
         """What is known of a key in the cluster's version."""
         minor = minor_or_none(self.version or "") or NEWEST
-        return config_table(minor).find(Scope(kind.value), key)
+        return config_table(minor).find(KeyScope(kind.value), key)
 
     def is_defined(self, kind: ResourceKind, key: str) -> bool:
         """True for a key that the cluster's version defines, with the prefix of a listener or without."""
@@ -181,7 +181,7 @@ def configs_of(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resolved:
+class ResolvedSettings:
     """What wanted settings mean on a cluster: changes that brokers take while they run, those that need a restart."""
 
     changes: tuple[SettingChange, ...]
@@ -189,7 +189,7 @@ class Resolved:
     warnings: tuple[str, ...] = ()
 
 
-def resolve(wanted: Iterable[WantedSetting], configs: ClusterConfigs) -> Resolved:
+def resolve(wanted: Iterable[WantedSetting], configs: ClusterConfigs) -> ResolvedSettings:
     """Compare what is wanted with what is set; what is so already is left out. Linear in both.
 
     Raises `UsageError` for a topic or broker that is not there, a key that cannot be set where it is wanted, two values
@@ -217,11 +217,11 @@ def resolve(wanted: Iterable[WantedSetting], configs: ClusterConfigs) -> Resolve
         change = SettingChange(kind=kind, name=name, key=key, before=before, after=value, in_force=effective)
         (restarts if configs.is_read_only(kind, key) else changes).append(change)
         if kind is ResourceKind.BROKER and name == CLUSTER_DEFAULT:
-            warnings += _hidden(key, configs)
+            warnings += _hidden_warnings(key, configs)
     if configs.silent and any(c.kind is ResourceKind.BROKER for c in (*changes, *restarts)):
         ids = ", ".join(map(str, configs.silent))
         warnings.append(f"broker {ids} does not answer: its own settings are not known and not changed")
-    return Resolved(changes=tuple(changes), restarts=tuple(restarts), warnings=tuple(warnings))
+    return ResolvedSettings(changes=tuple(changes), restarts=tuple(restarts), warnings=tuple(warnings))
 
 
 def is_same(one: str | None, other: str | None) -> bool:
@@ -231,13 +231,15 @@ def is_same(one: str | None, other: str | None) -> bool:
     """
     if one is None or other is None:
         return one is other
-    return one == other or [_plain(part) for part in one.split(",")] == [_plain(part) for part in other.split(",")]
+    return one == other or [_plain_item(part) for part in one.split(",")] == [
+        _plain_item(part) for part in other.split(",")
+    ]
 
 
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 
 
-def _plain(item: str) -> str | int | float:
+def _plain_item(item: str) -> str | int | float:
     text = item.strip()
     if (number := to_int(text)) is not None:
         return number
@@ -281,7 +283,7 @@ def _check_key(wanted: WantedSetting, configs: ClusterConfigs) -> None:
     if kind is ResourceKind.TOPIC:
         near = did_you_mean(key, config_table(minor).topic)
         raise UsageError(f"{key!r:.80} is not a topic setting in Kafka {configs.version}{near}")
-    meant = nearest_key(Scope.BROKER, key, minor)
+    meant = nearest_key(KeyScope.BROKER, key, minor)
     near = f"; did you mean {meant}?" if meant is not None else ""
     raise UsageError(
         f"{key!r:.80} is not a broker setting in Kafka {configs.version}{near}",
@@ -304,7 +306,7 @@ def _check(wanted: WantedSetting, name: str, configs: ClusterConfigs) -> None:
         raise UsageError(f"{key} is set for each broker, not for all", hint="use --all-brokers or --brokers ID")
 
 
-def _hidden(key: str, configs: ClusterConfigs) -> list[str]:
+def _hidden_warnings(key: str, configs: ClusterConfigs) -> list[str]:
     over = [str(broker) for broker, values in sorted(configs.own.items()) if key in values]
     return [f"broker {', '.join(over)} has its own {key}, which the cluster default does not change"] if over else []
 
@@ -546,7 +548,7 @@ def _step(
 ) -> PlannedStep:
     chosen = tuple(c for c in changes if c.kind is kind and c.name in names)
     plural = "s" if len(names) > 1 else ""
-    return PlannedStep(name=f"{prefix}{kind.value}{plural} {some(names)}", changes=chosen)
+    return PlannedStep(name=f"{prefix}{kind.value}{plural} {few_of(names)}", changes=chosen)
 
 
 def _trials(default: SettingChange, configs: ClusterConfigs) -> Iterable[SettingChange]:

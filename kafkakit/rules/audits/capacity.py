@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kafkakit.core.findings import AuditFinding, Rule, Severity, audit_finding, shown
-from kafkakit.core.quantities import counted, format_bytes, format_rate, format_span
+from kafkakit.core.findings import AuditFinding, Rule, Severity, audit_finding, shorten
+from kafkakit.core.quantities import count_of, format_bytes, format_rate, format_span
 from kafkakit.core.text import ShellCommand, quote, shell_command
 from kafkakit.rules.audits.segments import FUTURE_MS
 from kafkakit.rules.config_defs import NEWEST, config_table
-from kafkakit.rules.effective import BrokerConfig, Declared, InputMissing, Source, TopicConfig
-from kafkakit.rules.engine import checked
+from kafkakit.rules.effective import BrokerConfig, DeclaredValue, InputMissing, TopicConfig, ValueSource
+from kafkakit.rules.engine import make_finding
 from kafkakit.rules.families.brokers import fd_budget, mmap_budget
 from kafkakit.rules.families.drift import FULL, days_to_full
 from kafkakit.rules.families.retention import disk_forecast, retention_overshoot, size_retention_granularity
@@ -69,7 +69,7 @@ MOST_NAMED = 20
 """Topics that a command names."""
 
 
-def _planned(cluster: str, verb: str, *arguments: str, **options: str) -> ShellCommand:
+def _planning_command(cluster: str, verb: str, *arguments: str, **options: str) -> ShellCommand:
     return shell_command(verb, *arguments, program=f"kafkakit --profile {quote(cluster)}", **options)
 
 
@@ -79,9 +79,9 @@ def dir_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
     series = tuple(used.get(day) for day in range(min(used), max(used) + 1))
     log_dir = LogDirFacts(path=row["path"], total_bytes=row["total_bytes"], daily_used_bytes=series)
     broker, cluster = _broker(row, (log_dir,))
-    repair = str(_planned(row["cluster"], "topicmappr rebalance", topics=".*", brokers="-1", plan="plan.json"))
+    repair = str(_planning_command(row["cluster"], "topicmappr rebalance", topics=".*", brokers="-1", plan="plan.json"))
     for violation in days_to_full.check(broker, cluster, Limits()):
-        finding = checked(days_to_full, violation, broker, cluster).finding
+        finding = make_finding(days_to_full, violation, broker, cluster).finding
         yield audit_finding(CAPACITY_JOB, row["cluster"], finding, blast=row["replicas"] or 1, repair=repair)
 
 
@@ -90,14 +90,14 @@ def ceiling_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
     dirs = (LogDirFacts(path="", total_bytes=row["total_bytes"]),)
     broker, cluster = _broker(row, dirs)
     # A topic without limits that holds as much as all partitions may come to hold.
-    unlimited = TopicConfig({"retention.ms": Declared("-1", Source.TOPIC)}, broker.config)
+    unlimited = TopicConfig({"retention.ms": DeclaredValue("-1", ValueSource.TOPIC)}, broker.config)
     held = PartitionFacts(
         partition=0, replicas=(row["broker"],), replica_bytes={row["broker"]: round(row["ceiling_bytes"])}
     )
     topic = LintTopic(name="all", config=unlimited, partition_facts=(held,))
     cluster = LintCluster(name=cluster.name, table=cluster.table, brokers=(broker,), topics=(topic,))
     for violation in disk_forecast.check(broker, cluster, Limits()):
-        finding = checked(disk_forecast, violation, broker, cluster).finding
+        finding = make_finding(disk_forecast, violation, broker, cluster).finding
         yield audit_finding(CAPACITY_JOB, row["cluster"], finding, blast=row["replicas"])
 
 
@@ -116,8 +116,8 @@ def loss_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
         offline = f", {row['offline']} of them without any replica" if row["offline"] else ""
         topics = sorted({name for cause in LOSS_CAUSES for name in row[f"topics_{cause}"] or ()})
         message = (
-            f"without {named}, {counted(row['below_min_isr'], 'partition')} would have fewer in-sync replicas than "
-            f"min.insync.replicas{offline}: {counted(len(topics), 'topic')}, {shown(topics)}"
+            f"without {named}, {count_of(row['below_min_isr'], 'partition')} would have fewer in-sync replicas than "
+            f"min.insync.replicas{offline}: {count_of(len(topics), 'topic')}, {shorten(topics)}"
         )
         hint, repair = _loss_repair(row)
         finding = rule.finding(where, message, hint, count=row["below_min_isr"])
@@ -137,19 +137,19 @@ def _loss_repair(row: Mapping[str, Any]) -> tuple[str, str]:
     brokers = row["brokers"]
     if few and row["wanted"] is not None and (brokers is None or row["wanted"] <= brokers):
         names = ",".join(few) if len(few) <= MOST_NAMED else "NAMES"
-        command = _planned(row["cluster"], "topicmappr set-replication", str(row["wanted"]), topics=names)
+        command = _planning_command(row["cluster"], "topicmappr set-replication", str(row["wanted"]), topics=names)
         commands += [str(command)] if len(few) <= MOST_NAMED else []
-        hints.append(f"{shown(few)}: {row['wanted']} replicas with `{command}`, or lower min.insync.replicas")
+        hints.append(f"{shorten(few)}: {row['wanted']} replicas with `{command}`, or lower min.insync.replicas")
     elif few:
         way = "lower min.insync.replicas, or add brokers" if row["factor"] > 1 else "add brokers"
-        hints.append(f"{shown(few)}: {way}, since {counted(brokers or 0, 'broker')} cannot hold enough replicas")
+        hints.append(f"{shorten(few)}: {way}, since {count_of(brokers or 0, 'broker')} cannot hold enough replicas")
     if placed:
         options = {"topics": ",".join(placed)} if len(placed) <= MOST_NAMED else {}
-        command = _planned(row["cluster"], "topicmappr fix-racks", **options)
+        command = _planning_command(row["cluster"], "topicmappr fix-racks", **options)
         commands.append(str(command))
-        hints.append(f"{shown(placed)}: spread the replicas over the racks with `{command}`")
+        hints.append(f"{shorten(placed)}: spread the replicas over the racks with `{command}`")
     if behind:
-        hints.append(f"{shown(behind)}: wait for replicas that are catching up")
+        hints.append(f"{shorten(behind)}: wait for replicas that are catching up")
     return "; ".join(hints), commands[0] if commands else ""
 
 
@@ -230,24 +230,26 @@ def partition_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
     which, rule = ("second_", UNBALANCED_KEYS) if by_messages else ("first_", HOT_PARTITION)
     mean, median = row[f"{which}mean"], row[f"{which}median"]
     mean_text, median_text = (f"{v:,.0f} messages/s" if by_messages else format_rate(v) for v in (mean, median))
-    message = f"takes {mean_text}, {_above(mean, median, median_text)} of its topic, {_hours(row, which)}"
+    message = f"takes {mean_text}, {_above_text(mean, median, median_text)} of its topic, {_hours(row, which)}"
     finding = rule.finding(f"partition {row['topic']}-{row['id']} of {row['cluster']}", message)
     yield audit_finding(HOTSPOTS_JOB, row["cluster"], finding, blast=row["first_mean"] / 1e6)
 
 
 def hot_broker_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
     """A broker that is far above the others of its cluster; the row is as that of partitions, of bytes in and out."""
-    repair = str(_planned(row["cluster"], "topicmappr leaders", plan="plan.json"))
+    repair = str(_planning_command(row["cluster"], "topicmappr leaders", plan="plan.json"))
     for which, rule, verb in (("first_", LEADS_MOST, "leads partitions with"), ("second_", SERVES_MOST, "sends")):
         if row[f"{which}hot"] < HOT_SHARE * row["hours"]:
             continue
         mean, median = row[f"{which}mean"], row[f"{which}median"]
-        message = f"{verb} {format_rate(mean)}, {_above(mean, median, format_rate(median))} of the cluster's brokers, "
+        message = (
+            f"{verb} {format_rate(mean)}, {_above_text(mean, median, format_rate(median))} of the cluster's brokers, "
+        )
         finding = rule.finding(f"broker {row['id']} of {row['cluster']}", message + _hours(row, which))
         yield audit_finding(HOTSPOTS_JOB, row["cluster"], finding, blast=mean / 1e6, repair=repair)
 
 
-def _above(mean: float, median: float, text: str) -> str:
+def _above_text(mean: float, median: float, text: str) -> str:
     return f"{mean / median:.3g} times the median ({text})" if median > 0 else f"where the median is {text}"
 
 
@@ -281,7 +283,7 @@ def topic_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
     limits = Limits(overshoot_ratio=row["tolerance"])
     repair = _repair(row)
     for rule in (retention_overshoot, size_retention_granularity):
-        for found in _checked(rule, topic, cluster, limits):
+        for found in _check_topic(rule, topic, cluster, limits):
             is_time = rule is retention_overshoot
             if is_time and _is_kept_by_future(row):
                 yield _kept_by_future(found, row)
@@ -338,7 +340,7 @@ def retention_broker_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
     cluster = LintCluster(name=row["cluster"], table=config.table, brokers=(broker,), topics=(counted_topic,))
     for rule, is_known in ((fd_budget, row["knows_open_files"]), (mmap_budget, row["knows_max_map_count"])):
         for violation in rule.check(broker, cluster, Limits()):
-            finding = checked(rule, violation, broker, cluster).finding
+            finding = make_finding(rule, violation, broker, cluster).finding
             if not is_known:
                 message = f"{finding.message}; the limit of the broker is not known, this is the usual one"
                 finding = replace(finding, severity=Severity.WARNING, message=message)
@@ -347,18 +349,20 @@ def retention_broker_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
 
 def lint_topic(row: Mapping[str, Any]) -> tuple[LintTopic, LintCluster]:
     """The subject of lint's rules for a row of effective settings, with its slowest partition."""
-    check = Declared(str(row["check_interval_ms"]), Source.STATIC)
+    check = DeclaredValue(str(row["check_interval_ms"]), ValueSource.STATIC)
     broker = BrokerConfig(config_table(row["minor"]), static={CHECK_KEY: check}, is_known=row["is_broker_known"])
-    given = {key: Declared(value["text"], Source(value["source"])) for key, value in dict(row["settings"]).items()}
+    given = {
+        key: DeclaredValue(value["text"], ValueSource(value["source"])) for key, value in dict(row["settings"]).items()
+    }
     slowest = PartitionFacts(partition=0, replicas=(), bytes_s=row["slowest_rate"])
     topic = LintTopic(name=row["topic"], config=TopicConfig(given, broker), partition_facts=(slowest,))
     return topic, LintCluster(name=row["cluster"], table=broker.table, topics=(topic,))
 
 
-def _checked(rule: LintRule, topic: LintTopic, cluster: LintCluster, limits: Limits) -> Iterator[AuditFinding]:
+def _check_topic(rule: LintRule, topic: LintTopic, cluster: LintCluster, limits: Limits) -> Iterator[AuditFinding]:
     try:
         for violation in rule.check(topic, cluster, limits):
-            yield audit_finding(RETENTION_JOB, cluster.name, checked(rule, violation, topic, cluster).finding)
+            yield audit_finding(RETENTION_JOB, cluster.name, make_finding(rule, violation, topic, cluster).finding)
     except InputMissing:
         return
 

@@ -7,11 +7,11 @@ or has twice.
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from kafkakit.core.findings import AuditFinding, Rule, Severity, audit_finding, shown
-from kafkakit.core.quantities import agreeing, counted, format_span
+from kafkakit.core.findings import AuditFinding, Rule, Severity, audit_finding, shorten
+from kafkakit.core.quantities import agree, count_of, format_span
 from kafkakit.rules.config_defs import NEWEST, config_table
-from kafkakit.rules.effective import BrokerConfig, Declared, Source, TopicConfig
-from kafkakit.rules.engine import checked
+from kafkakit.rules.effective import BrokerConfig, DeclaredValue, TopicConfig, ValueSource
+from kafkakit.rules.engine import make_finding
 from kafkakit.rules.families.drift import MIRROR_OF
 from kafkakit.rules.families.retention import retention_vs_lag
 from kafkakit.rules.rule import Limits
@@ -78,7 +78,7 @@ def objective_missed(row: Row) -> Iterator[AuditFinding]:
     yield _lag_finding(
         SLO_MISSED,
         row,
-        f"the group was more than {format_span(row['slo_s'])} behind in {missed} of {counted(row['hours'], 'hour')}, "
+        f"the group was more than {format_span(row['slo_s'])} behind in {missed} of {count_of(row['hours'], 'hour')}, "
         f"{format_span(row['worst_s'])} at worst",
         count=missed,
     )
@@ -96,19 +96,19 @@ def anomaly(row: Row) -> Iterator[AuditFinding]:
     )
 
 
-def silent(row: Row) -> Iterator[AuditFinding]:
+def find_silent(row: Row) -> Iterator[AuditFinding]:
     """KKJ003 of a group and topic, by cluster, group, topic, silent_s, pending (records), partitions and blast."""
     yield _lag_finding(
         SILENT,
         row,
-        f"no commit for {format_span(row['silent_s'])} on {counted(row['partitions'], 'partition')} of {row['topic']} "
-        f"that took in {counted(row['pending'], 'record')} beyond what is committed",
+        f"no commit for {format_span(row['silent_s'])} on {count_of(row['partitions'], 'partition')} of {row['topic']} "
+        f"that took in {count_of(row['pending'], 'record')} beyond what is committed",
         parts=(row["topic"],),
         count=row["partitions"],
     )
 
 
-def expiring(row: Row) -> Iterator[AuditFinding]:
+def find_expiring(row: Row) -> Iterator[AuditFinding]:
     """KKJ004 of a group, by cluster, group, idle_s, retention_s, partitions and blast."""
     left = row["retention_s"] - row["idle_s"]
     when = f"in {format_span(left)}" if left > 0 else "at the next check"
@@ -116,7 +116,7 @@ def expiring(row: Row) -> Iterator[AuditFinding]:
         EXPIRING,
         row,
         f"the group is empty and last committed {format_span(row['idle_s'])} ago; its offsets of "
-        f"{counted(row['partitions'], 'partition')} are forgotten {when}",
+        f"{count_of(row['partitions'], 'partition')} are forgotten {when}",
         count=row["partitions"],
     )
 
@@ -125,14 +125,14 @@ def near_retention(row: Row) -> Iterator[AuditFinding]:
     """KKR220 of a group and topic, by cluster, group, topic, lag_s, retention_ms and blast."""
     table = config_table(NEWEST)
     own = {
-        "retention.ms": Declared(str(row["retention_ms"]), Source.TOPIC),
-        "cleanup.policy": Declared("delete", Source.TOPIC),
+        "retention.ms": DeclaredValue(str(row["retention_ms"]), ValueSource.TOPIC),
+        "cleanup.policy": DeclaredValue("delete", ValueSource.TOPIC),
     }
     topic = LintTopic(name=row["topic"], config=TopicConfig(own, BrokerConfig(table)))
     group = GroupFacts(name=row["group"], topics=(row["topic"],), time_lag_s={row["topic"]: row["lag_s"]})
     cluster = LintCluster(name=row["cluster"], table=table, topics=(topic,), groups=(group,))
     for violation in retention_vs_lag.check(topic, cluster, Limits()):
-        finding = checked(retention_vs_lag, violation, topic, cluster).finding
+        finding = make_finding(retention_vs_lag, violation, topic, cluster).finding
         yield audit_finding(LAG_JOB, row["cluster"], finding, blast=row["blast"])
 
 
@@ -193,7 +193,7 @@ def sources_of(name: str, labels: Collection[str] | None, mirror_of: str | None)
     return tuple(sorted((found | {mirror_of or ""}) - {"", name}))
 
 
-def mirrored(row: Row) -> Iterator[AuditFinding]:
+def compare_mirror(row: Row) -> Iterator[AuditFinding]:
     """KKZ001 to KKZ004 of a topic and its mirror.
 
     `row` has cluster (the mirror), source, topic, shift_ms, clock_s, and for `mirror`, `primary` (what each lacks)
@@ -207,13 +207,13 @@ def mirrored(row: Row) -> Iterator[AuditFinding]:
     ):
         count = row[name]
         if count:
-            are = agreeing(count, "are not on")
-            message = f"{counted(count, 'record')} of {having} {are} {lacking}, {_places(row, name, having)}"
+            are = agree(count, "are not on")
+            message = f"{count_of(count, 'record')} of {having} {are} {lacking}, {_places(row, name, having)}"
             yield _mirror_finding(rule, row, message, count)
     for name, where in (("twice_on_mirror", mirror), ("twice_on_primary", source)):
         count = row[name]
         if count:
-            message = f"{counted(count, 'record')} more than once on {where}, {_places(row, name, where)}"
+            message = f"{count_of(count, 'record')} more than once on {where}, {_places(row, name, where)}"
             yield _mirror_finding(DUPLICATES, row, message, count, where)
     if abs(row["shift_ms"] or 0) > row["clock_s"] * 1000:
         ahead, behind = (mirror, source) if row["shift_ms"] > 0 else (source, mirror)
@@ -223,7 +223,7 @@ def mirrored(row: Row) -> Iterator[AuditFinding]:
 
 def _places(row: Row, name: str, cluster: str) -> str:
     first = [f"{e['partition']}:{e['offset']}" for e in row[f"{name}_first"][:EXAMPLES]]
-    return f"in {counted(row[f'{name}_windows'], 'window')}; first on {cluster} (partition:offset) {shown(first)}"
+    return f"in {count_of(row[f'{name}_windows'], 'window')}; first on {cluster} (partition:offset) {shorten(first)}"
 
 
 def _mirror_finding(rule: Rule, row: Row, message: str, count: int, *parts: str) -> AuditFinding:

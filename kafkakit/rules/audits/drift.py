@@ -12,22 +12,22 @@ from enum import StrEnum
 from functools import cache
 from typing import Any, NamedTuple
 
-from kafkakit.core.findings import AuditFinding, Place, Rule, Severity, audit_finding, shown
-from kafkakit.core.quantities import counted
+from kafkakit.core.findings import AuditFinding, Place, Rule, Severity, audit_finding, shorten
+from kafkakit.core.quantities import count_of
 from kafkakit.core.text import quote, shell_command
 from kafkakit.rules.config_defs import (
     MINORS,
     NEWEST,
     ConfigDef,
     ConfigTable,
-    Scope,
+    KeyScope,
     ValueType,
     config_table,
     minor_key,
     minor_or_none,
 )
-from kafkakit.rules.effective import TIME_FORMS, BrokerConfig, Declared, Source, TopicConfig
-from kafkakit.rules.engine import AnySubject, checked
+from kafkakit.rules.effective import TIME_FORMS, BrokerConfig, DeclaredValue, TopicConfig, ValueSource
+from kafkakit.rules.engine import AnySubject, make_finding
 from kafkakit.rules.families.drift import (
     ALWAYS_OWN,
     baseline_drift,
@@ -90,7 +90,7 @@ def declared_drift(row: Row) -> Iterator[AuditFinding]:
     for s in sorted(settings, key=lambda s: str(s["key"])):
         key, declared, live = s["key"], s["declared"], s["live"]
         place = Place(row["file"] or "", s["line"] or row["line"] or 1) if row["file"] else None
-        overrides[key] = Declared(live if declared is None else declared, Source.TOPIC, place)
+        overrides[key] = DeclaredValue(live if declared is None else declared, ValueSource.TOPIC, place)
         if declared is None:
             undeclared.add(key)
         if live is not None:
@@ -109,10 +109,10 @@ def declared_drift(row: Row) -> Iterator[AuditFinding]:
     )
     cluster = LintCluster(name=row["cluster"], table=table, is_live=True)
     for violation in baseline_drift.check(topic, cluster, LIMITS):
-        yield _said(baseline_drift, violation, topic, cluster, row)
+        yield _finding_of(baseline_drift, violation, topic, cluster, row)
 
 
-def managed(row: Row) -> Iterator[AuditFinding]:
+def find_undeclared(row: Row) -> Iterator[AuditFinding]:
     """KKX006 of one topic, by cluster, topic, owner, blast and is_declared: what is declared is not in the cluster."""
     other = LintTopic(name="", config=_no_settings(), partition_facts=())
     topic = LintTopic(
@@ -124,7 +124,7 @@ def managed(row: Row) -> Iterator[AuditFinding]:
     )
     cluster = LintCluster(name=row["cluster"], table=config_table(NEWEST), is_live=True, topics=(topic, other))
     for violation in unmanaged_or_missing_topic.check(cluster, LIMITS):
-        yield _said(unmanaged_or_missing_topic, violation, cluster, cluster, row)
+        yield _finding_of(unmanaged_or_missing_topic, violation, cluster, cluster, row)
 
 
 def stale_override(row: Row) -> Iterator[AuditFinding]:
@@ -143,7 +143,7 @@ def stale_override(row: Row) -> Iterator[AuditFinding]:
         brokers = (LintBroker(id=row["broker"], config=BrokerConfig(table), override_age_s=ages),)
     cluster = LintCluster(name=row["cluster"], table=table, topics=topics, brokers=brokers)
     for violation in stale_dynamic_override.check(cluster, Limits(stale_override_days=row["days"])):
-        yield _said(stale_dynamic_override, violation, cluster, cluster, row)
+        yield _finding_of(stale_dynamic_override, violation, cluster, cluster, row)
 
 
 def different_brokers(row: Row) -> Iterator[AuditFinding]:
@@ -156,7 +156,7 @@ def different_brokers(row: Row) -> Iterator[AuditFinding]:
     cluster = LintCluster(name=row["cluster"], table=table, brokers=brokers)
     hint, repair = _one_value(row, {b.id: b.config.text(row["key"]) for b in brokers if b.id is not None})
     for violation in intra_cluster_heterogeneity.check(cluster, LIMITS):
-        found = _said(intra_cluster_heterogeneity, violation, cluster, cluster, row)
+        found = _finding_of(intra_cluster_heterogeneity, violation, cluster, cluster, row)
         yield replace(found, hint=hint, repair=repair)
 
 
@@ -188,7 +188,7 @@ def different_peers(row: Row) -> Iterator[AuditFinding]:
     values = (row["usual"],) * row["agree"] + ("",) * (row["peers"] - row["agree"])
     cluster = LintCluster(name=row["cluster"], table=table, brokers=(broker,), peers={row["key"]: values})
     for violation in peer_outlier.check(cluster, LIMITS):
-        yield _said(peer_outlier, violation, cluster, cluster, row)
+        yield _finding_of(peer_outlier, violation, cluster, cluster, row)
 
 
 def different_mirror(row: Row) -> Iterator[AuditFinding]:
@@ -204,7 +204,7 @@ def different_mirror(row: Row) -> Iterator[AuditFinding]:
         topics: tuple[LintTopic, ...] = ()
         config = BrokerConfig(table)
         if row["topic"] is not None:
-            own = {row["key"]: Declared(value, Source.TOPIC)}
+            own = {row["key"]: DeclaredValue(value, ValueSource.TOPIC)}
             topics = (LintTopic(name=row["topic"], config=TopicConfig(own, config), owner=row["owner"]),)
         else:
             config = _broker_config(table, row["from_broker"] or row["key"], value, "static")
@@ -212,7 +212,7 @@ def different_mirror(row: Row) -> Iterator[AuditFinding]:
         sides.append(LintCluster(name=name, table=table, labels=labels, topics=topics, brokers=(broker,)))
     estate = Estate(clusters=tuple(sides))
     for violation in mirror_pair_divergence.check(estate, LIMITS):
-        found = _said(mirror_pair_divergence, violation, estate, None, row)
+        found = _finding_of(mirror_pair_divergence, violation, estate, None, row)
         on = f" on {row['source']}"
         if row.get("is_meant") and found.message.endswith(on):
             found = replace(found, message=f"{found.message.removesuffix(on)} in the files of {row['source']}")
@@ -242,7 +242,7 @@ def version_skews(clusters: Sequence[Row], now_ms: int) -> Iterator[AuditFinding
     estate = Estate(clusters=tuple(subjects))
     for violation in version_skew.check(estate, LIMITS):
         name = violation.subject
-        finding = checked(version_skew, violation, estate, None).finding
+        finding = make_finding(version_skew, violation, estate, None).finding
         yield audit_finding(JOB, name, finding, blast=blast[name])
 
 
@@ -253,8 +253,8 @@ def other_defaults(row: Row) -> Iterator[AuditFinding]:
     pairs = [f"{k['key']} {k['ours'] or 'not set'}, there {k['theirs'] or 'not set'}" for k in keys]
     finding = OTHER_DEFAULTS.finding(
         f"cluster {row['cluster']}",
-        f"{counted(len(keys), 'setting')} that no file sets {'has' if len(keys) == 1 else 'have'} another default in "
-        f"Kafka {row['minor']} than in {row['other_minor']} of {row['other']}: {shown(pairs)}",
+        f"{count_of(len(keys), 'setting')} that no file sets {'has' if len(keys) == 1 else 'have'} another default in "
+        f"Kafka {row['minor']} than in {row['other_minor']} of {row['other']}: {shorten(pairs)}",
         count=len(keys),
         subjects=tuple(str(k["key"]) for k in keys),
         parts=(str(row["other"]),),
@@ -262,10 +262,10 @@ def other_defaults(row: Row) -> Iterator[AuditFinding]:
     yield audit_finding(JOB, row["cluster"], finding, blast=row["blast"] or 1.0)
 
 
-def _said(
+def _finding_of(
     rule: LintRule, violation: Violation, subject: AnySubject, cluster: LintCluster | None, row: Row
 ) -> AuditFinding:
-    finding = checked(rule, violation, subject, cluster).finding
+    finding = make_finding(rule, violation, subject, cluster).finding
     # Of topics alone: what a broker has set is changed in its file.
     is_topic = row.get("topic") is not None and violation.key is not None
     repair = f"{violation.key}={violation.expected}" if is_topic and violation.expected else ""
@@ -278,7 +278,7 @@ def _no_settings() -> TopicConfig:
 
 def _broker_config(table: ConfigTable, key: str, value: str, source: str) -> BrokerConfig:
     """A broker with one setting in the layer that it comes from."""
-    own = {key: Declared(value, Source.DEFAULT if source == "default" else Source.STATIC)}
+    own = {key: DeclaredValue(value, ValueSource.DEFAULT if source == "default" else ValueSource.STATIC)}
     if source == "dynamic-broker":
         return BrokerConfig(table, dynamic=own)
     return BrokerConfig(table, dynamic_default=own) if source == "dynamic-default" else BrokerConfig(table, static=own)
@@ -309,7 +309,7 @@ OWNED_BY = "owned-by:"
 _FORMS = {form: (name, rank, factor) for name, forms in TIME_FORMS.items() for rank, (form, factor) in enumerate(forms)}
 
 
-class Form(StrEnum):
+class TextForm(StrEnum):
     """How the texts of one value may differ: in case, in how a number is written, in the order of a list."""
 
     BOOLEAN = "boolean"
@@ -320,8 +320,8 @@ class Form(StrEnum):
 
 
 _FORM_OF = {
-    ValueType.BOOLEAN: Form.BOOLEAN, ValueType.INT: Form.WHOLE, ValueType.SHORT: Form.WHOLE,
-    ValueType.LONG: Form.WHOLE, ValueType.DOUBLE: Form.DOUBLE, ValueType.LIST: Form.LIST,
+    ValueType.BOOLEAN: TextForm.BOOLEAN, ValueType.INT: TextForm.WHOLE, ValueType.SHORT: TextForm.WHOLE,
+    ValueType.LONG: TextForm.WHOLE, ValueType.DOUBLE: TextForm.DOUBLE, ValueType.LIST: TextForm.LIST,
 }  # fmt: skip
 
 
@@ -334,7 +334,7 @@ class ComparedKey(NamedTuple):
 
     key: str
     name: str
-    form: Form
+    form: TextForm
     rank: int = 0
     factor: int = 1
     is_per_node: bool = False
@@ -351,7 +351,7 @@ def compared_key(key: str) -> ComparedKey | None:
     return ComparedKey(
         key=key,
         name=name,
-        form=Form.TEXT if definition is None else _FORM_OF.get(definition.type, Form.TEXT),
+        form=TextForm.TEXT if definition is None else _FORM_OF.get(definition.type, TextForm.TEXT),
         rank=rank,
         factor=factor,
         is_per_node=key in PER_NODE or key in ALWAYS_OWN or key.endswith(PER_NODE_ENDINGS),
@@ -366,7 +366,7 @@ def definition_of(key: str) -> ConfigDef | None:
         key = key.split(".", 3)[-1]
     for minor in reversed(MINORS):
         table = config_table(minor)
-        found = table.find(Scope.BROKER, key) or table.find(Scope.TOPIC, key)
+        found = table.find(KeyScope.BROKER, key) or table.find(KeyScope.TOPIC, key)
         if found is not None:
             return found
     return None
@@ -383,7 +383,7 @@ def table_with(key: str, minor: str) -> ConfigTable:
 
 def broker_defaults() -> tuple[tuple[str, str, str | None], ...]:
     """(minor version, key, default in the key's own unit) of every key that clusters are compared in."""
-    return tuple((minor, d.name, d.default) for minor in MINORS for d in _compared(minor))
+    return tuple((minor, d.name, d.default) for minor in MINORS for d in _compared_definitions(minor))
 
 
 def inherited_from() -> tuple[tuple[str, str, str, str], ...]:
@@ -397,13 +397,13 @@ def inherited_from() -> tuple[tuple[str, str, str, str], ...]:
 
 def default_changes(minor: str, other: str) -> Mapping[str, tuple[str, str]]:
     """The defaults that two minor versions have both and that differ between them, by key."""
-    ours = {d.name: d.default or "" for d in _compared(minor)}
-    theirs = {d.name: d.default or "" for d in _compared(other)}
+    ours = {d.name: d.default or "" for d in _compared_definitions(minor)}
+    theirs = {d.name: d.default or "" for d in _compared_definitions(other)}
     return {k: (v, theirs[k]) for k, v in sorted(ours.items()) if theirs.get(k, v) != v}
 
 
 @cache
-def _compared(minor: str) -> tuple[ConfigDef, ...]:
+def _compared_definitions(minor: str) -> tuple[ConfigDef, ...]:
     found = []
     for definition in config_table(minor).broker.values():
         facts = compared_key(definition.name)

@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 from kafkakit.core.findings import AuditFinding, Rule, Severity, audit_finding
-from kafkakit.core.quantities import counted, format_bytes, format_span
+from kafkakit.core.quantities import count_of, format_bytes, format_span
 from kafkakit.rules.config_defs import NEWEST, config_table
-from kafkakit.rules.effective import BrokerConfig, Declared, Source, TopicConfig
-from kafkakit.rules.engine import checked
+from kafkakit.rules.effective import BrokerConfig, DeclaredValue, TopicConfig, ValueSource
+from kafkakit.rules.engine import make_finding
 from kafkakit.rules.families.messages import (
     RECEIVE_MESSAGE_MAX_BYTES,
     decompression_budget,
@@ -287,7 +287,7 @@ def topic_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
         number = row[column]
         if number:
             finding = rule.finding(
-                f"topic {named[1]} of {named[0]}", sentence.format_map({**row, **_words(row)}), count=int(number)
+                f"topic {named[1]} of {named[0]}", sentence.format_map({**row, **_topic_words(row)}), count=int(number)
             )
             yield audit_finding(SEGMENTS_JOB, named[0], finding, blast=row["partitions"], repair=_repair(column, row))
     if row["is_skewed"]:
@@ -302,7 +302,7 @@ def log_dir_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
             where = f"log dir {row['broker']}:{row['log_dir']} of {row['cluster']}"
             size = format_bytes(row[f"{what}_bytes"])
             kinds = f" ({row['dead_roles']})" if what == "dead" else ""
-            message = f"{counted(count, f'{what} file')}{kinds} of {size}; the first is {row[f'{what}_path']}"
+            message = f"{count_of(count, f'{what} file')}{kinds} of {size}; the first is {row[f'{what}_path']}"
             yield audit_finding(SEGMENTS_JOB, row["cluster"], rule.finding(where, message, count=count))
 
 
@@ -310,7 +310,7 @@ def backlog_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
     """A compacted topic that is not compacted: the row has copies, brokers, dirty_bytes, waiting_ms and dirty_ratio."""
     message = (
         f"{format_bytes(row['dirty_bytes'])} of closed segments have waited for up to "
-        f"{format_span(row['waiting_ms'] / 1000)} to be compacted, in {counted(row['copies'], 'copy', 'copies')} on "
+        f"{format_span(row['waiting_ms'] / 1000)} to be compacted, in {count_of(row['copies'], 'copy', 'copies')} on "
         f"{_brokers(row['brokers'])}: more than min.cleanable.dirty.ratio ({row['dirty_ratio']:g}) of their logs; "
         f"look at {row['path']}"
     )
@@ -349,7 +349,7 @@ def not_compared(rows: Sequence[tuple[str, str, int, int]]) -> tuple[str, ...]:
     for cluster, reason, broker, number in rows:
         found.setdefault((cluster, reason), []).append((broker, number))
     return tuple(
-        f"{counted(sum(n for _, n in parts), 'directory', 'directories')} of {cluster}: not compared with topics and "
+        f"{count_of(sum(n for _, n in parts), 'directory', 'directories')} of {cluster}: not compared with topics and "
         "replicas, since " + _NOT_COMPARED[reason].format(brokers=_brokers([broker for broker, _ in parts]))
         for (cluster, reason), parts in found.items()
     )
@@ -365,7 +365,7 @@ def _repair(column: str, row: Mapping[str, Any]) -> str:
     return f"segment.index.bytes={2 * row['index_bytes']}" if column == "rolled_by_index" else ""
 
 
-def _words(row: Mapping[str, Any]) -> Mapping[str, str]:
+def _topic_words(row: Mapping[str, Any]) -> Mapping[str, str]:
     """What sentences say of a topic beside its numbers."""
     shares = [f"{row[f'{c}_batches'] / row['batches']:.0%} {c}" for c in CODECS if row[f"{c}_batches"]]
     words = {"codecs": ", ".join(shares)}
@@ -437,7 +437,7 @@ def _above_memory(row: Mapping[str, Any], worst: Mapping[str, Any]) -> AuditFind
     """KKM409 with a batch that was seen, in place of one that may come."""
     bound = "up to " if worst["is_bound"] else ""
     message = (
-        f"{counted(row['large_batches'], 'batch', 'batches')} decompress to more than a consumer's "
+        f"{count_of(row['large_batches'], 'batch', 'batches')} decompress to more than a consumer's "
         f"{format_bytes(row['memory_bytes'])}; the largest, partition {worst['partition']} offset "
         f"{worst['base_offset']}, from {worst['compressed_bytes']:,} to {bound}{worst['decompressed_bytes']:,} bytes"
     )
@@ -474,9 +474,9 @@ def topic_findings_of_lint(
     """
     table = config_table(NEWEST)
     cluster, topic = named
-    given = {key: Declared(value, Source.TOPIC) for key, value in (settings or {}).items()}
+    given = {key: DeclaredValue(value, ValueSource.TOPIC) for key, value in (settings or {}).items()}
     subject = LintTopic(name=topic, config=TopicConfig(given, BrokerConfig(table)), facts=facts)
     within = LintCluster(name=cluster, table=table, topics=(subject,))
     for violation in rule.check(subject, within, limits):
         told = replace(violation, subject=apart or violation.subject)
-        yield audit_finding(job, cluster, checked(rule, told, subject, within).finding)
+        yield audit_finding(job, cluster, make_finding(rule, told, subject, within).finding)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import count_of
 from kafkakit.rules.effective import FILLED_IN, InputMissing, to_items
 from kafkakit.rules.rule import (
     CORE,
@@ -19,7 +19,7 @@ from kafkakit.rules.rule import (
     Violations,
     agent_rule,
 )
-from kafkakit.rules.subjects import LintAgent, LintCluster, known
+from kafkakit.rules.subjects import LintAgent, LintCluster, require_known
 from kafkakit.rules.values import HIDDEN, holds_literal_secret, holds_placeholder, is_secret_key
 
 KIND = "kafka_consumer"
@@ -232,7 +232,7 @@ def partition_limit(agent: LintAgent, limits: Limits) -> Violations:
     number = sum(_asked_for(agent))
     if number > limit:
         yield Violation(
-            message=f"{counted(number, 'partition')} are asked for, the agent collects {limit} and drops others",
+            message=f"{count_of(number, 'partition')} are asked for, the agent collects {limit} and drops others",
             key=next((key for key in SELECTORS if key in agent.settings), None),
             hint="list the groups and topics that matter, or use several instances",
         )
@@ -268,8 +268,8 @@ def dead_group_reference(agent: LintAgent, limits: Limits) -> Violations:
     """
     if agent.kind != KIND or not agent.groups:
         return
-    cluster = known(agent.cluster, "the agent's cluster")
-    for path, what in _dead(agent, cluster):
+    cluster = require_known(agent.cluster, "the agent's cluster")
+    for path, what in _find_missing(agent, cluster):
         yield Violation(
             message=f"{what} is listed, but not in the cluster",
             key=path[-1],
@@ -280,9 +280,9 @@ def dead_group_reference(agent: LintAgent, limits: Limits) -> Violations:
         )
 
 
-def _dead(agent: LintAgent, cluster: LintCluster) -> Iterator[tuple[tuple[str, ...], str]]:
+def _find_missing(agent: LintAgent, cluster: LintCluster) -> Iterator[tuple[tuple[str, ...], str]]:
     """What is listed and does not exist: where it is listed, and what it is."""
-    groups = {g.name for g in known(cluster.groups, "consumer groups")}
+    groups = {g.name for g in require_known(cluster.groups, "consumer groups")}
     topics = _partitions_of(cluster)
     for group, listed in (agent.groups or {}).items():
         if group not in groups:
@@ -299,26 +299,26 @@ def _dead(agent: LintAgent, cluster: LintCluster) -> Iterator[tuple[tuple[str, .
 def _asked_for(agent: LintAgent) -> Iterator[int]:
     """The partitions that each part of an instance asks for; `InputMissing` where the cluster has to tell."""
     if _is_true(agent, "monitor_all_broker_highwatermarks"):
-        yield sum(_known_partitions(known(agent.cluster, "the agent's cluster")).values())
+        yield sum(_known_partitions(require_known(agent.cluster, "the agent's cluster")).values())
     if _is_true(agent, "monitor_unlisted_consumer_groups"):
-        cluster = known(agent.cluster, "the agent's cluster")
+        cluster = require_known(agent.cluster, "the agent's cluster")
         numbers = _known_partitions(cluster)
-        for group in known(cluster.groups, "consumer groups"):
+        for group in require_known(cluster.groups, "consumer groups"):
             yield sum(numbers.get(name, 0) for name in group.topics)
         return
     if "consumer_groups_regex" in agent.settings and not agent.groups:
         raise InputMissing("groups that a pattern selects")
     for name, listed in (agent.groups or {}).items():
         if not listed:
-            cluster = known(agent.cluster, "the agent's cluster")
+            cluster = require_known(agent.cluster, "the agent's cluster")
             numbers = _known_partitions(cluster)
-            read = next((g.topics for g in known(cluster.groups, "consumer groups") if g.name == name), ())
+            read = next((g.topics for g in require_known(cluster.groups, "consumer groups") if g.name == name), ())
             yield sum(numbers.get(topic, 0) for topic in read)
         for topic, partitions in listed.items():
             if partitions:
                 yield len(partitions)
             else:
-                yield _known_partitions(known(agent.cluster, "the agent's cluster")).get(topic, 0)
+                yield _known_partitions(require_known(agent.cluster, "the agent's cluster")).get(topic, 0)
 
 
 def _partitions_of(cluster: LintCluster) -> dict[str, int | None]:
@@ -326,7 +326,7 @@ def _partitions_of(cluster: LintCluster) -> dict[str, int | None]:
 
 
 def _known_partitions(cluster: LintCluster) -> dict[str, int]:
-    return {name: known(number, "partitions of topics") for name, number in _partitions_of(cluster).items()}
+    return {name: require_known(number, "partitions of topics") for name, number in _partitions_of(cluster).items()}
 
 
 def _lists_groups(agent: LintAgent) -> bool:

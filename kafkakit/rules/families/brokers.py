@@ -5,8 +5,8 @@ File descriptors and memory maps are checked as they are now and as they are aft
 
 from collections.abc import Iterator
 
-from kafkakit.core.findings import Severity, shown
-from kafkakit.core.quantities import counted, format_bytes, format_rate
+from kafkakit.core.findings import Severity, shorten
+from kafkakit.core.quantities import count_of, format_bytes, format_rate
 from kafkakit.core.text import ShellCommand, shell_command
 from kafkakit.rules.cluster_facts import declared_replicas, has_partitions, replicas_by_broker, with_brokers
 from kafkakit.rules.effective import InputMissing
@@ -27,7 +27,7 @@ from kafkakit.rules.rule import (
     cluster_rule,
     set_to,
 )
-from kafkakit.rules.subjects import HostFacts, LintBroker, LintCluster, known
+from kafkakit.rules.subjects import HostFacts, LintBroker, LintCluster, require_known
 
 PARTITIONS_A_DIR = 2_000
 CACHE_WINDOW_S = 30.0
@@ -46,7 +46,7 @@ THROTTLED_REPLICAS = ("leader.replication.throttled.replicas", "follower.replica
 MEAN_ADVICE = "add brokers, or give topics fewer partitions: other places for replicas do not change the mean"
 
 
-def _fewer(most: int) -> ShellCommand:
+def _limit_command(most: int) -> ShellCommand:
     """The command that leaves each broker at most so many replicas."""
     return shell_command(
         "topicmappr rebalance", topics=".*", brokers=-2, band="10%", max_replicas=most, best_effort=True
@@ -76,24 +76,24 @@ def partitions_per_broker(cluster: LintCluster, limits: Limits) -> Violations:
     """
     if has_partitions(cluster):
         for broker, number in with_brokers(replicas_by_broker(cluster), cluster):
-            most = _bearable(broker, limits)
+            most = _most_replicas(broker, limits)
             if number > most:
                 yield Violation(
-                    message=f"the broker holds {counted(number, 'replica')}, {_above(broker, most)}",
-                    severity=_beyond(broker, number, most),
+                    message=f"the broker holds {count_of(number, 'replica')}, {_above_text(broker, most)}",
+                    severity=_severity_beyond(broker, number, most),
                     about=broker,
-                    hint=f"add brokers, or move replicas with `{_fewer(most)}`",
+                    hint=f"add brokers, or move replicas with `{_limit_command(most)}`",
                 )
         return
     mean = declared_replicas(cluster) / cluster.broker_number
-    largest = max(cluster.data_brokers, key=lambda b: _bearable(b, limits), default=None)
-    most = limits.partitions_per_broker if largest is None else _bearable(largest, limits)
+    largest = max(cluster.data_brokers, key=lambda b: _most_replicas(b, limits), default=None)
+    most = limits.partitions_per_broker if largest is None else _most_replicas(largest, limits)
     if mean <= most:
         raise InputMissing("the live cluster's partitions")
     yield Violation(
         message=f"the declared topics make {mean:,.0f} replicas a broker in the mean, "
-        + (f"above {most:,}" if largest is None else _above(largest, most)),
-        severity=None if largest is None else _beyond(largest, mean, most),
+        + (f"above {most:,}" if largest is None else _above_text(largest, most)),
+        severity=None if largest is None else _severity_beyond(largest, mean, most),
         hint=MEAN_ADVICE,
     )
 
@@ -197,7 +197,7 @@ def recovery_threads(cluster: LintCluster, limits: Limits) -> Violations:
     counts = replicas_by_broker(cluster) if has_partitions(cluster) else None
     mean = 0.0 if counts is not None else declared_replicas(cluster) / cluster.broker_number
     for broker in slow:
-        number = mean if counts is None else float(counts[known(broker.id, "ids of brokers")])
+        number = mean if counts is None else float(counts[require_known(broker.id, "ids of brokers")])
         dirs = max(len(log_dir_paths(broker)), 1)
         if number <= PARTITIONS_A_DIR * dirs:
             continue
@@ -228,7 +228,7 @@ def io_threads_vs_disks(broker: LintBroker, cluster: LintCluster, limits: Limits
     dirs = len(log_dir_paths(broker))
     if threads is not None and threads < dirs:
         yield Violation(
-            message=f"{counted(threads, 'thread')} for input and output must serve {dirs} log dirs",
+            message=f"{count_of(threads, 'thread')} for input and output must serve {dirs} log dirs",
             key="num.io.threads",
             expected=f"at least {dirs}",
             edits=(Edit("num.io.threads", str(max(8, dirs))),),
@@ -251,7 +251,7 @@ def leftover_throttle(cluster: LintCluster, limits: Limits) -> Violations:
         brokers: [{id: 1, dynamic: {follower.replication.throttled.rate: "10000000"}}]
         observed: {moves_running: true}
     """
-    if known(cluster.moves_running, "whether partitions move"):
+    if require_known(cluster.moves_running, "whether partitions move"):
         return
     hint = "remove it with `kafkakit reassign cleanup --all`"
     for broker in cluster.brokers:
@@ -290,9 +290,9 @@ def page_cache_window(broker: LintBroker, cluster: LintCluster, limits: Limits) 
     """
     if not broker.is_broker:
         return
-    memory = known(broker.host.memory_bytes, "memory of brokers")
-    heap = known(broker.host.heap_bytes, "heap sizes of brokers")
-    rate = known(broker.host.write_bytes_s, "write rates of brokers")
+    memory = require_known(broker.host.memory_bytes, "memory of brokers")
+    heap = require_known(broker.host.heap_bytes, "heap sizes of brokers")
+    rate = require_known(broker.host.write_bytes_s, "write rates of brokers")
     if rate > 0 and memory - heap < CACHE_WINDOW_S * rate:
         yield Violation(
             message=f"{format_bytes(memory - heap)} beside the heap hold {(memory - heap) / rate:.0f} s of "
@@ -349,8 +349,8 @@ def fetch_session_cache(cluster: LintCluster, limits: Limits) -> Violations:
         observed: {groups: [{name: billing, topics: [orders], members: 400}]}
     """
     key = "max.incremental.fetch.session.cache.slots"
-    groups = known(cluster.groups, "consumer groups")
-    consumers = sum(known(g.members, "members of groups") for g in groups)
+    groups = require_known(cluster.groups, "consumer groups")
+    consumers = sum(require_known(g.members, "members of groups") for g in groups)
     followers = cluster.broker_number - 1
     for broker in cluster.data_brokers:
         config = broker.config.given()
@@ -359,8 +359,8 @@ def fetch_session_cache(cluster: LintCluster, limits: Limits) -> Violations:
             continue
         wanted = str(-(-needed // 1_000) * 1_000)
         yield Violation(
-            message=f"{counted(slots, 'fetch session')} for {counted(followers * fetchers, 'fetcher')} of other "
-            f"brokers and {counted(consumers, 'consumer')}",
+            message=f"{count_of(slots, 'fetch session')} for {count_of(followers * fetchers, 'fetcher')} of other "
+            f"brokers and {count_of(consumers, 'consumer')}",
             key=key,
             expected=f"at least {needed}",
             about=broker,
@@ -383,15 +383,15 @@ def msk_partitions(platform: str | None) -> int | None:
     return MSK_PARTITIONS.get(platform.rpartition(".")[2], MSK_LARGEST)
 
 
-def _bearable(broker: LintBroker, limits: Limits) -> int:
+def _most_replicas(broker: LintBroker, limits: Limits) -> int:
     return msk_partitions(broker.host.platform) or limits.partitions_per_broker
 
 
-def _beyond(broker: LintBroker, number: float, most: int) -> Severity | None:
+def _severity_beyond(broker: LintBroker, number: float, most: int) -> Severity | None:
     return ERROR if msk_partitions(broker.host.platform) and number > MSK_CEILING * most else None
 
 
-def _above(broker: LintBroker, most: int) -> str:
+def _above_text(broker: LintBroker, most: int) -> str:
     platform = broker.host.platform if msk_partitions(broker.host.platform) else None
     return f"above {most:,}" + (f" of {platform}" if platform else "")
 
@@ -421,7 +421,7 @@ def fd_budget(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Viola
     """
     if not broker.is_broker:
         return
-    limit = known(broker.host.open_files, "limits of hosts")
+    limit = require_known(broker.host.open_files, "limits of hosts")
     if limit < LEAST_OPEN_FILES:
         yield Violation(
             message=f"the limit of open files is {limit:,}, below {LEAST_OPEN_FILES:,}",
@@ -465,7 +465,7 @@ def mmap_budget(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Vio
     """
     if not broker.is_broker:
         return
-    limit = known(broker.host.max_map_count, "limits of hosts")
+    limit = require_known(broker.host.max_map_count, "limits of hosts")
     totals = segments_after(cluster)
     segments = totals.of(broker.id)
     needed = maps(segments)
@@ -517,7 +517,7 @@ def segment_growth_of_change(broker: LintBroker, cluster: LintCluster, limits: L
     before, after = segments_before(cluster).of(broker.id), segments_after(cluster).of(broker.id)
     if after <= before:
         return
-    topics = shown(changed_topics(cluster))
+    topics = shorten(changed_topics(cluster))
     for what, was, needed, limit in _budgets(broker.host, before, after):
         full = needed > limit
         if was > limit or needed <= FULL_SHARE * limit or (not full and was > FULL_SHARE * limit):

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from kafkakit.core.model import OFFSETS_TOPIC
-from kafkakit.core.quantities import counted, format_rate, format_span
+from kafkakit.core.quantities import count_of, format_rate, format_span
 from kafkakit.rules.config_defs import ValueType
-from kafkakit.rules.effective import Source
+from kafkakit.rules.effective import ValueSource
 from kafkakit.rules.retention import HOUR_MS, settings_of
 from kafkakit.rules.rule import (
     CORE,
@@ -23,8 +23,8 @@ from kafkakit.rules.rule import (
     set_to,
     topic_rule,
 )
-from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic, known
-from kafkakit.rules.values import parsed
+from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic, require_known
+from kafkakit.rules.values import parse_value
 
 COMPACTED_INTERNAL_TOPICS = (OFFSETS_TOPIC, "__transaction_state")
 MAP_ENTRY_BYTES = 24
@@ -234,7 +234,7 @@ def dedupe_buffer_capacity(topic: LintTopic, cluster: LintCluster, limits: Limit
     """
     if not settings_of(topic).compacts:
         return
-    keys = known(topic.facts.dirty_unique_keys, "a segment audit")
+    keys = require_known(topic.facts.dirty_unique_keys, "a segment audit")
     broker = topic.config.broker.given()
     buffer, threads = broker.number("log.cleaner.dedupe.buffer.size"), broker.number("log.cleaner.threads")
     fill = _decimal(broker.text("log.cleaner.io.buffer.load.factor")) or 0.9
@@ -245,7 +245,7 @@ def dedupe_buffer_capacity(topic: LintTopic, cluster: LintCluster, limits: Limit
         wanted = -(-int(keys * MAP_ENTRY_BYTES / fill) * threads // 2**20) * 2**20 + threads * 2**20
         yield Violation(
             message=f"a pass of the cleaner holds {held:,} keys, the dirty section has {keys:,}: "
-            f"{counted(-(-keys // held) if held else keys, 'pass', 'passes')}",
+            f"{count_of(-(-keys // held) if held else keys, 'pass', 'passes')}",
             key="cleanup.policy",
             hint=f"log.cleaner.dedupe.buffer.size of at least {wanted}",
         )
@@ -298,8 +298,10 @@ def internal_topic_policy(topic: LintTopic, cluster: LintCluster, limits: Limits
     if topic.name not in COMPACTED_INTERNAL_TOPICS or topic.policies == ("compact",):
         return
     declared = topic.config.value("cleanup.policy")
-    if declared.source is not Source.TOPIC:
-        known(cluster.is_live or None, "the live cluster's topics")  # brokers set the policy when they create it
+    if declared.source is not ValueSource.TOPIC:
+        require_known(
+            cluster.is_live or None, "the live cluster's topics"
+        )  # brokers set the policy when they create it
     yield set_to(
         "cleanup.policy",
         "compact",
@@ -325,10 +327,10 @@ def compact_with_unkeyed_data(topic: LintTopic, cluster: LintCluster, limits: Li
     """
     if not settings_of(topic).compacts:
         return
-    number = known(topic.facts.keyless_records, "a segment audit")
+    number = require_known(topic.facts.keyless_records, "a segment audit")
     if number > 0:
         yield Violation(
-            message=f"{counted(number, 'record')} without a key: the cleaner drops them, and new ones are refused",
+            message=f"{count_of(number, 'record')} without a key: the cleaner drops them, and new ones are refused",
             key="cleanup.policy",
         )
 
@@ -377,8 +379,8 @@ def _compacted_rates(cluster: LintCluster) -> Mapping[int | None, float]:
     rates: dict[int | None, float] = {}
     for topic in cluster.topics:
         if settings_of(topic).compacts:
-            for partition in known(topic.partition_facts, "the live cluster's partitions"):
-                rate = known(partition.bytes_s, "append rates of partitions")
+            for partition in require_known(topic.partition_facts, "the live cluster's partitions"):
+                rate = require_known(partition.bytes_s, "append rates of partitions")
                 for replica in partition.replicas:
                     rates[replica] = rates.get(replica, 0.0) + rate
     return rates
@@ -386,5 +388,5 @@ def _compacted_rates(cluster: LintCluster) -> Mapping[int | None, float]:
 
 def _decimal(text: str) -> float | None:
     """A number as Kafka's type DOUBLE parses it, None for anything else."""
-    value = parsed(ValueType.DOUBLE, text).value
+    value = parse_value(ValueType.DOUBLE, text).value
     return value if isinstance(value, float) else None

@@ -7,7 +7,7 @@ and status.
 import re
 from collections.abc import Iterator
 
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import count_of
 from kafkakit.rules.effective import FILLED_IN, InputMissing, known_int, to_items
 from kafkakit.rules.rule import (
     CORE,
@@ -113,7 +113,7 @@ def slot_dropped_on_stop(connector: LintConnector, limits: Limits) -> Violations
           "slot.drop.on.stop": "false"}}
     """
     key = "slot.drop.on.stop"
-    if is_postgres(connector) and connector.is_prod and word(connector, key) == "true":
+    if is_postgres(connector) and connector.is_prod and read_word(connector, key) == "true":
         yield set_to(key, "false", "changes that happen while the connector is stopped are lost")
 
 
@@ -135,7 +135,7 @@ def snapshot_always(connector: LintConnector, limits: Limits) -> Violations:
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "snapshot.mode": "initial"}}
     """
-    if is_debezium(connector) and connector.is_prod and word(connector, "snapshot.mode") == "always":
+    if is_debezium(connector) and connector.is_prod and read_word(connector, "snapshot.mode") == "always":
         yield Violation(
             message="each restart copies every table again, and rows deleted meanwhile stay in the topics",
             key="snapshot.mode",
@@ -221,7 +221,7 @@ def heartbeat_table_not_captured(connector: LintConnector, limits: Limits) -> Vi
     query = _query(connector)
     if not has_publication(connector) or not query or not number(connector, "heartbeat.interval.ms"):
         return
-    mode = word(connector, "publication.autocreate.mode", "all_tables")
+    mode = read_word(connector, "publication.autocreate.mode", "all_tables")
     if mode == "all_tables":
         return
     if mode != "filtered":
@@ -261,7 +261,7 @@ def publication_of_all_tables(connector: LintConnector, limits: Limits) -> Viola
           "plugin.name": "pgoutput", "publication.autocreate.mode": "disabled"}}
     """
     key = "publication.autocreate.mode"
-    mode = word(connector, key, "all_tables")
+    mode = read_word(connector, key, "all_tables")
     if has_publication(connector) and mode not in ("disabled", "filtered"):
         yield Violation(
             message=f"mode {mode}: the publication holds every table of the database, including tables without a key"
@@ -292,12 +292,12 @@ def slot_position_lost(connector: LintConnector, limits: Limits) -> Violations:
           "lsn.flush.mode": "connector_and_driver", "offset.mismatch.strategy": "trust_offset"}}
     """
     key = "lsn.flush.mode"
-    mode = word(connector, key)
+    mode = read_word(connector, key)
     if not is_postgres(connector):
         return
     if mode == "manual":
         yield set_to(key, "connector", "nothing confirms the slot's position, so the server keeps its log without end")
-    elif mode == "connector_and_driver" and word(connector, "offset.mismatch.strategy", "no_validation") == (
+    elif mode == "connector_and_driver" and read_word(connector, "offset.mismatch.strategy", "no_validation") == (
         "no_validation"
     ):
         yield Violation(
@@ -370,7 +370,7 @@ def _capture_names(connector: LintConnector) -> Iterator[tuple[str, str, tuple[s
     server = (host.lower(), connector.text("database.port") or "5432")
     slot = connector.text("slot.name") or DEFAULT_SLOT
     yield "slot.name", slot, (*server, slot)
-    if not has_publication(connector) or word(connector, "publication.autocreate.mode") == "disabled":
+    if not has_publication(connector) or read_word(connector, "publication.autocreate.mode") == "disabled":
         return  # a publication that somebody else made may serve many slots
     publication = connector.text("publication.name") or DEFAULT_PUBLICATION
     yield "publication.name", publication, (*server, connector.text("database.dbname") or "", publication)
@@ -434,7 +434,7 @@ def worker_storage_replication(connector: LintConnector, limits: Limits) -> Viol
             yield set_to(
                 key,
                 str(limits.target_replication_factor),
-                f"the topic of {_name(store)} is kept on {counted(replicas, 'broker')}",
+                f"the topic of {_name(store)} is kept on {count_of(replicas, 'broker')}",
             )
 
 
@@ -557,7 +557,7 @@ def is_postgres(connector: LintConnector) -> bool:
 
 def has_publication(connector: LintConnector) -> bool:
     """True for a connector for PostgreSQL that reads a publication: one whose plugin.name is pgoutput."""
-    return is_postgres(connector) and word(connector, "plugin.name", "decoderbufs") == "pgoutput"
+    return is_postgres(connector) and read_word(connector, "plugin.name", "decoderbufs") == "pgoutput"
 
 
 def is_sink(connector: LintConnector) -> bool:
@@ -566,7 +566,7 @@ def is_sink(connector: LintConnector) -> bool:
     return has_topics and not (connector.text("connector.class") or "").endswith("MirrorSourceConnector")
 
 
-def word(connector: LintConnector, key: str, default: str = "") -> str:
+def read_word(connector: LintConnector, key: str, default: str = "") -> str:
     """A value that is one of a few words, in small letters; `InputMissing` for one that is filled in elsewhere."""
     found = connector.text(key)
     if found is not None and holds_placeholder(found):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 
-from kafkakit.core.findings import shown
+from kafkakit.core.findings import shorten
 from kafkakit.core.quantities import format_span
 from kafkakit.rules.config_defs import ConnectorKey, connect_keys, debezium_keys
 from kafkakit.rules.effective import InputMissing, to_int, to_items
@@ -94,7 +94,7 @@ def deletes_never_compacted(connector: LintConnector, limits: Limits) -> Violati
           "topic.prefix": "shop", "tombstones.on.delete": "true", "topic.creation.default.cleanup.policy": "compact"}}
     """
     key = "tombstones.on.delete"
-    if not connectors.is_debezium(connector) or connectors.word(connector, key) != "false":
+    if not connectors.is_debezium(connector) or connectors.read_word(connector, key) != "false":
         return
     created = connector.text(f"{CREATED}cleanup.policy")
     compacted = [t.name for t in connectors.topics_of(connector) if "compact" in t.policies]
@@ -102,7 +102,7 @@ def deletes_never_compacted(connector: LintConnector, limits: Limits) -> Violati
         raise InputMissing("topics of the connector")
     if compacted or "compact" in to_items(created or ""):
         yield set_to(
-            key, "true", "deleted keys stay in the compacted topics" + (f" {shown(compacted)}" if compacted else "")
+            key, "true", "deleted keys stay in the compacted topics" + (f" {shorten(compacted)}" if compacted else "")
         )
 
 
@@ -128,7 +128,7 @@ def unreadable_decimals(estate: Estate, limits: Limits) -> Violations:
     key = "decimal.handling.mode"
     missing: InputMissing | None = None
     for connector in filter(connectors.is_debezium, estate.connectors):
-        mode = connectors.word(connector, key, "precise")
+        mode = connectors.read_word(connector, key, "precise")
         try:
             unreadable = mode == "precise" and connectors.is_schemaless_json(estate, connector)
         except InputMissing as why:
@@ -170,12 +170,14 @@ def silently_dropped_records(connector: LintConnector, limits: Limits) -> Violat
     if connector.is_worker:
         return
     kept = connectors.is_sink(connector) and bool(connector.text("errors.deadletterqueue.topic.name"))
-    if connectors.word(connector, "errors.tolerance") == "all" and not kept:
+    if connectors.read_word(connector, "errors.tolerance") == "all" and not kept:
         yield Violation("records that fail are dropped without an error", "errors.tolerance", expected="none")
     for key in FAILURE_MODES if connectors.is_debezium(connector) else ():
-        if connectors.word(connector, key) in DROPPING:
+        if connectors.read_word(connector, key) in DROPPING:
             yield Violation(
-                message=f"changes that fail are dropped ({connectors.word(connector, key)})", key=key, expected="fail"
+                message=f"changes that fail are dropped ({connectors.read_word(connector, key)})",
+                key=key,
+                expected="fail",
             )
 
 
@@ -212,9 +214,9 @@ def exactly_once_not_possible(estate: Estate, limits: Limits) -> Violations:
     for connector in estate.connectors:
         if connector.is_worker or connector.runs_alone:
             continue
-        if connectors.word(connector, "exactly.once.support") != "required":
+        if connectors.read_word(connector, "exactly.once.support") != "required":
             continue
-        boundary = connectors.word(connector, "transaction.boundary", "poll")
+        boundary = connectors.read_word(connector, "transaction.boundary", "poll")
         if boundary != "poll":
             yield _not_once(
                 connector, "transaction.boundary", f"transactions end at {boundary}, not at each poll", "poll"
@@ -224,9 +226,11 @@ def exactly_once_not_possible(estate: Estate, limits: Limits) -> Violations:
         except InputMissing as why:
             missing = why
             continue
-        lacking = [w for w in workers if connectors.word(w, "exactly.once.source.support", "disabled") != "enabled"]
+        lacking = [
+            w for w in workers if connectors.read_word(w, "exactly.once.source.support", "disabled") != "enabled"
+        ]
         if len(lacking) == len(workers):
-            names = shown([w.name for w in lacking])
+            names = shorten([w.name for w in lacking])
             yield _not_once(connector, "exactly.once.support", f"worker {names} does not support it", None)
         elif lacking:
             missing = InputMissing("which worker runs the connector")
@@ -286,7 +290,7 @@ def weak_connector_acks(connector: LintConnector, limits: Limits) -> Violations:
           "producer.override.acks": "all"}}
     """
     key = "producer.acks" if connector.is_worker else "producer.override.acks"
-    acks = connectors.word(connector, key, "all")
+    acks = connectors.read_word(connector, key, "all")
     if acks not in ("all", "-1"):
         yield set_to(
             key,
@@ -317,7 +321,7 @@ def uncompressed_connector(estate: Estate, limits: Limits) -> Violations:
     for connector in estate.connectors:
         if connector.is_worker or connectors.is_sink(connector):
             continue
-        if connector.runs_alone and connectors.word(connector, "debezium.sink.type") != "kafka":
+        if connector.runs_alone and connectors.read_word(connector, "debezium.sink.type") != "kafka":
             continue
         try:
             codec = connector.text(key)
@@ -397,7 +401,7 @@ def table_topic_expires(connector: LintConnector, limits: Limits) -> Violations:
     expiring = [t.name for t in topics if "delete" in t.policies and t.config.number("retention.ms") != -1]
     if expiring:
         yield Violation(
-            message=f"rows that do not change are deleted from {shown(expiring)} after retention.ms",
+            message=f"rows that do not change are deleted from {shorten(expiring)} after retention.ms",
             subject="topics",
             expected="cleanup.policy=compact",
         )
@@ -473,7 +477,7 @@ def _value_faults(connector: LintConnector) -> Violations:
             yield Violation(
                 message=f"{text!r:.80} is not a {key}: the connector is refused",
                 key=key,
-                expected=_nearest(text.strip().lower(), sorted(words)) or ", ".join(check.one_of),
+                expected=_nearest_name(text.strip().lower(), sorted(words)) or ", ".join(check.one_of),
             )
         elif check.least is not None and (number is None or (number < check.least and key != "max.queue.size")):
             yield Violation(
@@ -644,10 +648,10 @@ _LIKENESS = 0.92
 
 @cache
 def _near_key(key: str, choice: frozenset[str]) -> str | None:
-    return _nearest(key, sorted(choice), _LIKENESS)
+    return _nearest_name(key, sorted(choice), _LIKENESS)
 
 
-def _nearest(text: str, known: list[str], likeness: float = 0.7) -> str | None:
+def _nearest_name(text: str, known: list[str], likeness: float = 0.7) -> str | None:
     from difflib import get_close_matches
 
     found = get_close_matches(text, known, 1, likeness)

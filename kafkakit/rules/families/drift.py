@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 
-from kafkakit.core.findings import Severity, shown
-from kafkakit.core.quantities import counted, format_bytes, format_span
+from kafkakit.core.findings import Severity, shorten
+from kafkakit.core.quantities import count_of, format_bytes, format_span
 from kafkakit.core.text import shell_command
 from kafkakit.rules.cluster_facts import LEAST_DAYS, days_until
 from kafkakit.rules.config_defs import minor_key, minor_or_none, minors_between
-from kafkakit.rules.effective import InputMissing, Source, TopicConfig, to_int
+from kafkakit.rules.effective import InputMissing, TopicConfig, ValueSource, to_int
 from kafkakit.rules.rule import (
     CORE,
     ERROR,
@@ -31,7 +31,7 @@ from kafkakit.rules.rule import (
     set_to,
     topic_rule,
 )
-from kafkakit.rules.subjects import Estate, LintBroker, LintCluster, LintTopic, known
+from kafkakit.rules.subjects import Estate, LintBroker, LintCluster, LintTopic, require_known
 from kafkakit.rules.values import holds_placeholder
 
 DAY_S = 86_400.0
@@ -103,7 +103,7 @@ def stale_dynamic_override(cluster: LintCluster, limits: Limits) -> Violations:
         for key, age in sorted(ages.items()):
             is_own = topic.is_declared and key in topic.config.overrides and key not in topic.undeclared
             if age > DAY_S * limits.stale_override_days and not is_own:
-                yield _stale(topic, key, age, (topic.current or {}).get(key))
+                yield _stale_violation(topic, key, age, (topic.current or {}).get(key))
     for broker in cluster.brokers:
         if broker.override_age_s is None:
             continue
@@ -111,7 +111,7 @@ def stale_dynamic_override(cluster: LintCluster, limits: Limits) -> Violations:
         for key, age in sorted(broker.override_age_s.items()):
             declared = broker.config.dynamic.get(key)
             if age > DAY_S * limits.stale_override_days and (declared is None or declared.place is None):
-                yield _stale(broker, key, age, None)
+                yield _stale_violation(broker, key, age, None)
     if not found:
         raise InputMissing("since when overrides are set")
 
@@ -159,7 +159,7 @@ def _key_drift(topic: LintTopic, live: Mapping[str, str]) -> Iterator[Violation]
         kind, risk = kind_of_drift(key, found if found is not None else "", declared.text)
         yield Violation(
             message=f"{key} is {declared.text} in the file and {found if found is not None else 'not set'} in the "
-            f"cluster; {_applying(kind, risk)}",
+            f"cluster; {_applying_text(kind, risk)}",
             key=key,
             observed=found,
             expected=declared.text,
@@ -171,8 +171,8 @@ def _shape_drift(topic: LintTopic) -> Iterator[Violation]:
     if topic.partitions is not None and topic.partitions != len(facts):
         kind, risk = kind_of_partitions(len(facts), topic.partitions)
         yield Violation(
-            message=f"{counted(topic.partitions, 'partition')} in the file, {len(facts)} in the cluster; "
-            f"{_applying(kind, risk)}",
+            message=f"{count_of(topic.partitions, 'partition')} in the file, {len(facts)} in the cluster; "
+            f"{_applying_text(kind, risk)}",
             subject="partitions",
         )
     replicas = sorted({len(p.replicas) for p in facts})
@@ -180,8 +180,8 @@ def _shape_drift(topic: LintTopic) -> Iterator[Violation]:
         live = " and ".join(map(str, replicas))
         planned = shell_command("topicmappr set-replication", str(topic.replication_factor), topics=topic.name)
         yield Violation(
-            message=f"{counted(topic.replication_factor, 'replica')} in the file, {live} in the cluster; "
-            f"{_applying(DriftKind.UNSUPPORTED, 'replicas are moved by a reassignment')}",
+            message=f"{count_of(topic.replication_factor, 'replica')} in the file, {live} in the cluster; "
+            f"{_applying_text(DriftKind.UNSUPPORTED, 'replicas are moved by a reassignment')}",
             hint=f"plan it with `{planned}`",
             subject="replication factor",
         )
@@ -195,13 +195,13 @@ class DriftKind(StrEnum):
     UNSUPPORTED = "unsupported"
 
 
-def _applying(kind: DriftKind, risk: str) -> str:
+def _applying_text(kind: DriftKind, risk: str) -> str:
     if kind is DriftKind.SAFE:
         return "applying the file is safe"
     return f"applying the file is {kind.value}: {risk}"
 
 
-def _stale(about: LintTopic | LintBroker, key: str, age_s: float, value: str | None) -> Violation:
+def _stale_violation(about: LintTopic | LintBroker, key: str, age_s: float, value: str | None) -> Violation:
     return Violation(
         message=f"{key} was set {format_span(age_s)} ago and is in no file",
         key=key,
@@ -252,7 +252,7 @@ def peer_outlier(cluster: LintCluster, limits: Limits) -> Violations:
         brokers: [{id: 1}]
         observed: {peers: {log.retention.ms: ["604800000", "604800000", "604800000"]}}
     """
-    peers = known(cluster.peers, "clusters of the same label")
+    peers = require_known(cluster.peers, "clusters of the same label")
     config = cluster.reference_broker().given()
     topic = TopicConfig({}, config)
     for key, values in sorted(peers.items()):
@@ -264,7 +264,7 @@ def peer_outlier(cluster: LintCluster, limits: Limits) -> Violations:
             continue
         yield Violation(
             message=f"{key} is {found.text or 'not set'} here and {usual or 'not set'} in {number} of "
-            f"{counted(len(values), 'peer')}",
+            f"{count_of(len(values), 'peer')}",
             key=key,
             observed=found.text,
             expected=usual,
@@ -302,13 +302,13 @@ def intra_cluster_heterogeneity(cluster: LintCluster, limits: Limits) -> Violati
         values = [v for _, v in told]
         texts = Counter(v.text for v in values)
         # Defaults that differ are those of two versions: KKX007.
-        if len(texts) < 2 or all(v.source is Source.DEFAULT for v in values):
+        if len(texts) < 2 or all(v.source is ValueSource.DEFAULT for v in values):
             continue
         usual = texts.most_common(1)[0][0]
         odd = [(b, v) for b, v in told if v.text != usual]
         yield Violation(
-            message=f"{key} is {usual or 'not set'} on {counted(texts[usual], 'broker')}, but "
-            + shown([f"{v.text or 'not set'} on {b.where}" for b, v in odd]),
+            message=f"{key} is {usual or 'not set'} on {count_of(texts[usual], 'broker')}, but "
+            + shorten([f"{v.text or 'not set'} on {b.where}" for b, v in odd]),
             key=key,
             place=odd[0][1].place or odd[0][0].place,
         )
@@ -399,7 +399,7 @@ def version_skew(estate: Estate, limits: Limits) -> Violations:
         versions = sorted(filter(None, {minor_or_none(b.version) for b in cluster.brokers if b.version is not None}))
         if len(versions) < 2:
             continue
-        days = known(cluster.versions_differ_days, "since when versions differ")
+        days = require_known(cluster.versions_differ_days, "since when versions differ")
         if days > LONGEST_SKEW_DAYS:
             yield Violation(
                 message=f"brokers run {' and '.join(versions)} for {days:.0f} days, longer than "
@@ -467,12 +467,12 @@ def rollout_isr_regression(cluster: LintCluster, limits: Limits) -> Violations:
     Good:
         observed: {rollout: {isr_changes_per_min: 1.0, baseline_mean: 0.5, baseline_deviation: 0.4}}
     """
-    seen = known(cluster.rollout, "ISR changes after a change")
+    seen = require_known(cluster.rollout, "ISR changes after a change")
     hint = "roll the change back"
     usual = seen.baseline_mean + DEVIATIONS * seen.baseline_deviation
     if seen.unclean_elections:
         yield Violation(
-            message=f"{counted(seen.unclean_elections, 'unclean election')} since the change lost committed records",
+            message=f"{count_of(seen.unclean_elections, 'unclean election')} since the change lost committed records",
             hint=hint,
             subject="unclean elections",
         )
@@ -529,7 +529,7 @@ def days_to_full(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Vi
         raise InputMissing("a week of the sizes of log dirs")
 
 
-def _always(live: str, declared: str) -> bool:
+def _differs_always(live: str, declared: str) -> bool:
     return True
 
 
@@ -551,16 +551,16 @@ def _size(text: str) -> float:
 
 
 _RISKY: Mapping[str, tuple[Callable[[str, str], bool], str]] = {
-    "cleanup.policy": (_always, "records may be deleted"),
+    "cleanup.policy": (_differs_always, "records may be deleted"),
     "retention.ms": (_lowers, "records are deleted"),
     "retention.bytes": (_lowers, "records are deleted"),
     "local.retention.ms": (_lowers, "local segments are deleted"),
     "local.retention.bytes": (_lowers, "local segments are deleted"),
     "delete.retention.ms": (_lowers, "readers may miss deletes"),
     "max.compaction.lag.ms": (_lowers, "superseded values go sooner"),
-    "min.insync.replicas": (_always, "writes may fail, or be acknowledged by fewer replicas"),
+    "min.insync.replicas": (_differs_always, "writes may fail, or be acknowledged by fewer replicas"),
     "max.message.bytes": (_lowers, "producers of larger batches are refused"),
-    "message.timestamp.type": (_always, "records get other timestamps"),
+    "message.timestamp.type": (_differs_always, "records get other timestamps"),
     "remote.storage.enable": (_turns_off, "remote segments may be deleted"),
     "unclean.leader.election.enable": (_turns_on, "committed records may be lost"),
 }

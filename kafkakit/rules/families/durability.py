@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from kafkakit.core.findings import min_isr_above_replicas, shown, stops_above_replicas
-from kafkakit.core.quantities import agreeing, counted
+from kafkakit.core.findings import min_isr_above_replicas, shorten, stops_above_replicas
+from kafkakit.core.quantities import agree, count_of
 from kafkakit.rules.cluster_facts import LOSS_TOLERANT, alive_brokers, left_without_a_rack, replicas_of, set_replication
 from kafkakit.rules.rule import (
     CORE,
@@ -18,7 +18,7 @@ from kafkakit.rules.rule import (
     set_to,
     topic_rule,
 )
-from kafkakit.rules.subjects import LintCluster, LintTopic, PartitionFacts, known
+from kafkakit.rules.subjects import LintCluster, LintTopic, PartitionFacts, require_known
 
 MIN_ISR = "min.insync.replicas"
 
@@ -44,7 +44,7 @@ def min_isr_above_rf(topic: LintTopic, cluster: LintCluster, limits: Limits) -> 
     minimum = topic.config.sure_number(MIN_ISR)
     if minimum is not None and minimum > replicas:
         severity, words = min_isr_above_replicas(cluster.known_version)
-        message = f"{MIN_ISR} is {minimum}, but the topic has {counted(replicas, 'replica')}: {words}"
+        message = f"{MIN_ISR} is {minimum}, but the topic has {count_of(replicas, 'replica')}: {words}"
         yield set_to(MIN_ISR, str(max(replicas - 1, 1)), message, severity=severity)
 
 
@@ -155,7 +155,7 @@ def rf_below_target(topic: LintTopic, cluster: LintCluster, limits: Limits) -> V
             else f"{MIN_ISR} {wanted - limits.min_isr_margin} needs {wanted}, so that a broker may be away"
         )
         yield Violation(
-            message=f"the topic has {counted(replicas, 'replica')}, {reason}",
+            message=f"the topic has {count_of(replicas, 'replica')}, {reason}",
             expected=f"{wanted} replicas",
             hint=set_replication(topic, wanted),
         )
@@ -181,7 +181,7 @@ def rf_above_brokers(topic: LintTopic, cluster: LintCluster, limits: Limits) -> 
     replicas = replicas_of(topic)
     if replicas > 1 and replicas > (alive := alive_brokers(cluster)):
         yield Violation(
-            message=f"the topic wants {replicas} replicas, but {counted(alive, 'broker')} can hold one each",
+            message=f"the topic wants {replicas} replicas, but {count_of(alive, 'broker')} can hold one each",
             expected=f"at most {alive} replicas",
             refused=True,
         )
@@ -210,7 +210,7 @@ def rf_below_racks(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Vi
     replicas = replicas_of(topic)
     if replicas < wanted:
         yield Violation(
-            message=f"{counted(replicas, 'replica')} in {racks} racks: losing a rack leaves partitions with "
+            message=f"{count_of(replicas, 'replica')} in {racks} racks: losing a rack leaves partitions with "
             f"{'no copy' if replicas == 1 else 'too few copies'}",
             expected=f"{wanted} replicas",
             hint=set_replication(topic, wanted),
@@ -243,7 +243,7 @@ def zone_loss_blocks_writes(topic: LintTopic, cluster: LintCluster, limits: Limi
     if left < minimum <= replicas:
         enough = next(n for n in range(replicas, 4 * minimum + replicas) if left_without_a_rack(n, racks) >= minimum)
         yield Violation(
-            message=f"{counted(replicas, 'replica')} in {racks} racks: losing one leaves {left}, "
+            message=f"{count_of(replicas, 'replica')} in {racks} racks: losing one leaves {left}, "
             f"below {MIN_ISR} {minimum}, and writes with acks=all fail",
             key=MIN_ISR,
             expected=f"{enough} replicas, or another rack",
@@ -273,14 +273,14 @@ def under_replicated_or_under_min_isr(topic: LintTopic, cluster: LintCluster, li
             config: {min.insync.replicas: "2"}
             observed: {partitions: [{partition: 0, replicas: [1, 2, 3], isr: [1, 2, 3], leader: 1}]}
     """
-    partitions = known(topic.partition_facts, "the live cluster's partitions")
+    partitions = require_known(topic.partition_facts, "the live cluster's partitions")
     leaderless: list[PartitionFacts] = []
     short: list[PartitionFacts] = []
     behind: list[PartitionFacts] = []
     minimum = topic.config.number("min.insync.replicas") or 1
     stops = stops_above_replicas(cluster.known_version)
     for partition in partitions:
-        in_sync = known(partition.isr, "replicas in sync")
+        in_sync = require_known(partition.isr, "replicas in sync")
         if partition.leader == NO_LEADER:
             leaderless.append(partition)
         if len(in_sync) < (minimum if stops else min(minimum, len(partition.replicas))):
@@ -288,15 +288,15 @@ def under_replicated_or_under_min_isr(topic: LintTopic, cluster: LintCluster, li
         elif len(in_sync) < len(partition.replicas):
             behind.append(partition)
     if leaderless:
-        yield Violation(message=_told(leaderless, "have no leader"), subject="no leader")
+        yield Violation(message=_partitions_text(leaderless, "have no leader"), subject="no leader")
     if short:
         yield Violation(
-            message=f"{_told(short, 'have')} fewer replicas in sync than min.insync.replicas {minimum}: "
+            message=f"{_partitions_text(short, 'have')} fewer replicas in sync than min.insync.replicas {minimum}: "
             "writes with acks=all fail",
             subject="under min ISR",
         )
     if behind:
-        yield Violation(message=_told(behind, "have replicas out of sync"), subject="under-replicated")
+        yield Violation(message=_partitions_text(behind, "have replicas out of sync"), subject="under-replicated")
 
 
 @topic_rule("KKD123", ERROR, STRICT, Needs.LIVE)
@@ -318,11 +318,11 @@ def rf_differs_within_topic(topic: LintTopic, cluster: LintCluster, limits: Limi
             observed: {partitions: [{partition: 0, replicas: [1, 2, 3]}, {partition: 1, replicas: [2, 3, 1]}]}
     """
     numbers: dict[int, list[PartitionFacts]] = {}
-    for partition in known(topic.partition_facts, "the live cluster's partitions"):
+    for partition in require_known(topic.partition_facts, "the live cluster's partitions"):
         numbers.setdefault(len(partition.replicas), []).append(partition)
     if len(numbers) > 1:
         told = "; ".join(
-            f"{counted(n, 'replica')}: {counted(len(of), 'partition')} ({shown([p.partition for p in of])})"
+            f"{count_of(n, 'replica')}: {count_of(len(of), 'partition')} ({shorten([p.partition for p in of])})"
             for n, of in sorted(numbers.items())
         )
         yield Violation(
@@ -332,6 +332,6 @@ def rf_differs_within_topic(topic: LintTopic, cluster: LintCluster, limits: Limi
         )
 
 
-def _told(partitions: Sequence[PartitionFacts], what: str) -> str:
+def _partitions_text(partitions: Sequence[PartitionFacts], what: str) -> str:
     number = len(partitions)
-    return f"{counted(number, 'partition')} ({shown([p.partition for p in partitions])}) {agreeing(number, what)}"
+    return f"{count_of(number, 'partition')} ({shorten([p.partition for p in partitions])}) {agree(number, what)}"

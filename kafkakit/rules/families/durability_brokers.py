@@ -4,7 +4,7 @@ Also the replicas of Kafka's own topics.
 """
 
 from kafkakit.core.findings import min_isr_above_replicas as above_replicas
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import count_of
 from kafkakit.rules.cluster_facts import (
     INTERNAL_TOPICS,
     LOSS_TOLERANT,
@@ -14,7 +14,7 @@ from kafkakit.rules.cluster_facts import (
     set_values,
 )
 from kafkakit.rules.config_defs import minor_key
-from kafkakit.rules.effective import UNLIMITED, InputMissing, Source, to_int
+from kafkakit.rules.effective import UNLIMITED, InputMissing, ValueSource, to_int
 from kafkakit.rules.rule import (
     CORE,
     ERROR,
@@ -141,11 +141,11 @@ def default_rf_one(cluster: LintCluster, limits: Limits) -> Violations:
             continue
         seen.add(value.place)
         wanted = str(min(limits.target_replication_factor, cluster.broker_number))
-        unset = " (Kafka's default)" if value.source is Source.DEFAULT else ""
+        unset = " (Kafka's default)" if value.source is ValueSource.DEFAULT else ""
         yield set_to(
             DEFAULT_RF,
             wanted,
-            f"{DEFAULT_RF} is 1{unset} on {counted(cluster.broker_number, 'broker')}: "
+            f"{DEFAULT_RF} is 1{unset} on {count_of(cluster.broker_number, 'broker')}: "
             "topics that name no replication factor get one replica",
             observed=value.text,
             about=node,
@@ -211,7 +211,7 @@ def min_isr_differs_between_brokers(cluster: LintCluster, limits: Limits) -> Vio
     inherits = not cluster.topics or any(MIN_ISR not in t.config.overrides for t in cluster.topics)
     if len(values) > 1 and inherits:
         best = max(values)
-        told = ", ".join(f"{value} on {counted(len(of), 'broker')}" for value, of in sorted(values.items()))
+        told = ", ".join(f"{value} on {count_of(len(of), 'broker')}" for value, of in sorted(values.items()))
         for broker in (b for value, of in sorted(values.items()) for b in of if value != best):
             yield set_to(
                 MIN_ISR, str(best), f"{MIN_ISR} is {told}: which writes are accepted depends on who leads", about=broker
@@ -293,7 +293,7 @@ def forced_fsync(cluster: LintCluster, limits: Limits) -> Violations:
                 continue
             if isinstance(holder, LintTopic) and holder.name.endswith(("-changelog", "-repartition")):
                 continue
-            every = f"{value} ms" if key.endswith("ms") else counted(value, "record")
+            every = f"{value} ms" if key.endswith("ms") else count_of(value, "record")
             yield Violation(
                 message=f"logs are flushed to disk every {every}, which appends wait for",
                 key=key,
@@ -368,7 +368,7 @@ def internal_topic_rf(cluster: LintCluster, limits: Limits) -> Violations:
                 yield set_to(
                     key,
                     str(wanted),
-                    f"{key} is {number} on {counted(cluster.broker_number, 'broker')}: "
+                    f"{key} is {number} on {count_of(cluster.broker_number, 'broker')}: "
                     "the loss of one broker stops groups or transactions",
                     observed=value.text,
                     about=broker,
@@ -378,7 +378,7 @@ def internal_topic_rf(cluster: LintCluster, limits: Limits) -> Violations:
             replicas = replicas_of(topic)
             if replicas < 3 and replicas < (wanted := min(3, cluster.broker_number)):
                 yield Violation(
-                    message=f"{topic.name} has {counted(replicas, 'replica')}: "
+                    message=f"{topic.name} has {count_of(replicas, 'replica')}: "
                     "the loss of one broker stops groups or transactions",
                     expected=f"{wanted} replicas",
                     hint=set_replication(topic, wanted),
@@ -443,7 +443,7 @@ def internal_topic_beyond_brokers(cluster: LintCluster, limits: Limits) -> Viola
             yield set_to(
                 key,
                 str(number),
-                f"{key} is {replicas}, but there {'is' if number == 1 else 'are'} {counted(number, 'broker')}: "
+                f"{key} is {replicas}, but there {'is' if number == 1 else 'are'} {count_of(number, 'broker')}: "
                 f"{'no group' if key.startswith('offsets') else 'no transaction'} works",
                 observed=value.text,
                 about=broker,
@@ -482,6 +482,6 @@ def internal_topic_min_isr(broker: LintBroker, cluster: LintCluster, limits: Lim
         yield set_to(
             isr_key,
             str(max(replicas - 1, 1)),
-            f"{isr_key} is {minimum} of {counted(replicas, 'replica')}: the restart of one broker stops it",
+            f"{isr_key} is {minimum} of {count_of(replicas, 'replica')}: the restart of one broker stops it",
             observed=str(minimum),
         )

@@ -20,7 +20,7 @@ from kafkakit.rules.rule import (
     cluster_rule,
     set_to,
 )
-from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic, known
+from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic, require_known
 
 WEEK_MINUTES = 10_080
 DAY_MINUTES = 1_440
@@ -84,7 +84,7 @@ def offsets_expire_before_data(cluster: LintCluster, limits: Limits) -> Violatio
         observed: {groups: [{name: billing, topics: [orders]}]}
     """
     key = "offsets.retention.minutes"
-    groups = known(cluster.groups, "consumer groups")
+    groups = require_known(cluster.groups, "consumer groups")
     config = cluster.reference_broker().given()
     minutes = config.number(key)
     if minutes is None:
@@ -126,9 +126,11 @@ def offsets_partitions_changed(cluster: LintCluster, limits: Limits) -> Violatio
         topics: [{name: __consumer_offsets, partitions: 50}]
     """
     key = "offsets.topic.num.partitions"
-    topic = known(next((t for t in cluster.topics if t.name == OFFSETS_TOPIC), None), f"the topic {OFFSETS_TOPIC}")
+    topic = require_known(
+        next((t for t in cluster.topics if t.name == OFFSETS_TOPIC), None), f"the topic {OFFSETS_TOPIC}"
+    )
     facts = topic.partition_facts
-    actual = known(len(facts) if facts is not None else topic.partitions, f"partitions of {OFFSETS_TOPIC}")
+    actual = require_known(len(facts) if facts is not None else topic.partitions, f"partitions of {OFFSETS_TOPIC}")
     if not cluster.data_brokers:
         raise InputMissing("broker configuration")
     for broker in cluster.data_brokers:
@@ -196,7 +198,7 @@ def commit_metadata_budget(cluster: LintCluster, limits: Limits) -> Violations:
     if not sized:
         raise InputMissing("sizes of commit metadata")
     config = cluster.reference_broker().given()
-    most = known(config.number(key), key)
+    most = require_known(config.number(key), key)
     declared = config.declared(key)
     for group, size in sized:
         if size <= METADATA_SHARE * most:

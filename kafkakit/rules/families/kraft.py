@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from kafkakit.core.findings import Place, minor_version
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import count_of
 from kafkakit.rules.cluster_facts import PROTOCOLS, listeners_of, protocol_map
 from kafkakit.rules.config_defs import WITHOUT_ZOOKEEPER, minor_key
 from kafkakit.rules.effective import BrokerConfig, InputMissing, to_int, to_items, to_pairs
@@ -22,7 +22,7 @@ from kafkakit.rules.rule import (
     broker_rule,
     cluster_rule,
 )
-from kafkakit.rules.subjects import LintBroker, LintCluster, known
+from kafkakit.rules.subjects import LintBroker, LintCluster, require_known
 from kafkakit.rules.values import holds_placeholder, is_reference
 
 _NAMING = (
@@ -58,7 +58,7 @@ def even_controllers(cluster: LintCluster, limits: Limits) -> Violations:
     """
     number = cluster.derive(_controllers)
     if number and number % 2 == 0:
-        survived = counted((number - 1) // 2, "failure") if number > 2 else "no failure"
+        survived = count_of((number - 1) // 2, "failure") if number > 2 else "no failure"
         yield Violation(
             message=f"{number} controllers tolerate {survived}, exactly like {number - 1}",
             place=_first_controller(cluster),
@@ -294,8 +294,8 @@ def _listener_faults(config: BrokerConfig, roles: frozenset[str]) -> Iterator[Vi
         )
     elif "controller" in roles and not of_controllers <= names:
         yield Violation(
-            message=f"{CONTROLLER_LISTENERS} names {_told(of_controllers - names)}, "
-            f"which is not in listeners ({_told(names)})",
+            message=f"{CONTROLLER_LISTENERS} names {_join(of_controllers - names)}, "
+            f"which is not in listeners ({_join(names)})",
             key="listeners",
             subject="controller",
             refused=True,
@@ -306,7 +306,7 @@ def _listener_faults(config: BrokerConfig, roles: frozenset[str]) -> Iterator[Vi
     unmapped = (named | names) - protocol_map(config).keys()
     if unmapped:
         yield Violation(
-            message=f"the listener {_told(unmapped)} has no protocol in listener.security.protocol.map: "
+            message=f"the listener {_join(unmapped)} has no protocol in listener.security.protocol.map: "
             "the node does not start",
             key="listener.security.protocol.map",
             refused=True,
@@ -314,7 +314,7 @@ def _listener_faults(config: BrokerConfig, roles: frozenset[str]) -> Iterator[Vi
     if "broker" not in roles:
         if of_controllers and names - of_controllers:
             yield Violation(
-                message=f"listeners of a node that is only a controller has {_told(names - of_controllers)}, "
+                message=f"listeners of a node that is only a controller has {_join(names - of_controllers)}, "
                 f"which {CONTROLLER_LISTENERS} does not name",
                 key="listeners",
                 subject="controller alone",
@@ -331,7 +331,7 @@ def _listener_faults(config: BrokerConfig, roles: frozenset[str]) -> Iterator[Vi
         return
     if "controller" not in roles and names & of_controllers:
         yield Violation(
-            message=f"listeners of a node that is only a broker has the controllers' {_told(names & of_controllers)}",
+            message=f"listeners of a node that is only a broker has the controllers' {_join(names & of_controllers)}",
             key="listeners",
             subject="broker alone",
             refused=True,
@@ -345,13 +345,13 @@ def _listener_faults(config: BrokerConfig, roles: frozenset[str]) -> Iterator[Vi
     between = between.upper()
     if between not in advertised:
         yield Violation(
-            message=f"the listener between brokers, {between}, is not advertised ({_told(advertised)})",
+            message=f"the listener between brokers, {between}, is not advertised ({_join(advertised)})",
             key="inter.broker.listener.name",
             refused=True,
         )
     if not advertised <= names:
         yield Violation(
-            message=f"{_told(advertised - names)} is advertised, but not in listeners ({_told(names)})",
+            message=f"{_join(advertised - names)} is advertised, but not in listeners ({_join(names)})",
             key="advertised.listeners",
             refused=True,
         )
@@ -427,15 +427,15 @@ def early_faults(config: BrokerConfig, names: set[str]) -> Iterator[Violation]:
     early = set(config.items("early.start.listeners"))  # as written: Kafka capitalises the others only
     if not early <= names:
         yield Violation(
-            message=f"early.start.listeners has {_told(early - names)}, which no listener is called "
-            f"({_told(names)}): the node does not start",
+            message=f"early.start.listeners has {_join(early - names)}, which no listener is called "
+            f"({_join(names)}): the node does not start",
             key="early.start.listeners",
             subject="early",
             refused=True,
         )
 
 
-def _told(names: set[str]) -> str:
+def _join(names: set[str]) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
@@ -486,10 +486,10 @@ def metadata_version_behind(cluster: LintCluster, limits: Limits) -> Violations:
         observed: {metadata_behind_days: 0}
         broker_count: 3
     """
-    days = known(cluster.metadata_behind_days, "the live cluster's features")
+    days = require_known(cluster.metadata_behind_days, "the live cluster's features")
     if days > UNFINISHED_UPGRADE_DAYS:
         yield Violation(
-            message=f"metadata.version has been behind the brokers' version for {counted(int(days), 'day')}",
+            message=f"metadata.version has been behind the brokers' version for {count_of(int(days), 'day')}",
             hint=f"kafka-features.sh upgrade --release-version {cluster.table.version}",
         )
 
@@ -570,7 +570,7 @@ def incomplete_node(broker: LintBroker, cluster: LintCluster, limits: Limits) ->
         log.dirs=/data
     """
     config = broker.config
-    for key in _missing(config) if config.is_whole else ():
+    for key in _missing_keys(config) if config.is_whole else ():
         yield Violation(message=f"{key} is not set: the node does not start", key=key, refused=True)
     minor, has_roles = minor_key(config.table.version), config.declared("process.roles") is not None
     key = "node.id" if config.declared("node.id") is not None else "broker.id"
@@ -618,7 +618,7 @@ def _dir_faults(config: BrokerConfig, has_roles: bool) -> Iterator[Violation]:
         )
 
 
-def _missing(config: BrokerConfig) -> list[str]:
+def _missing_keys(config: BrokerConfig) -> list[str]:
     wanted: tuple[str, ...] = ("process.roles", "node.id")
     if minor_key(config.table.version) < (4, 0):
         wanted = ("node.id",) if _is_given(config, "process.roles") else ("zookeeper.connect",)

@@ -8,8 +8,8 @@ that no size on the way fits is reported as BAD_COMPRESSION, at every attempt: t
 
 from collections.abc import Iterator
 
-from kafkakit.core.findings import shown
-from kafkakit.core.quantities import counted, format_bytes, format_rate, format_span
+from kafkakit.core.findings import shorten
+from kafkakit.core.quantities import count_of, format_bytes, format_rate, format_span
 from kafkakit.rules.rule import (
     CORE,
     ERROR,
@@ -25,7 +25,7 @@ from kafkakit.rules.rule import (
     set_to,
     topic_rule,
 )
-from kafkakit.rules.subjects import LintCluster, LintTopic, known
+from kafkakit.rules.subjects import LintCluster, LintTopic, require_known
 
 KEY = "max.message.bytes"
 FETCH_FACTOR = 4
@@ -186,7 +186,7 @@ def size_rollout_order(topic: LintTopic, cluster: LintCluster, limits: Limits) -
             config: {max.message.bytes: "1048576"}
             observed: {current: {max.message.bytes: "524288"}}
     """
-    current = known(topic.current, "a change to compare with")
+    current = require_known(topic.current, "a change to compare with")
     wanted = topic.config.sure_number(KEY)
     before = current[KEY] if KEY in current else topic.config.broker.given().text("message.max.bytes")
     if wanted is None or not before.isdigit() or wanted <= int(before):
@@ -260,7 +260,7 @@ def broker_recompression(topic: LintTopic, cluster: LintCluster, limits: Limits)
     wanted = topic.config.sure_text(COMPRESSION)
     if wanted in ("producer", ""):
         return
-    codec = known(topic.facts.codec, "the codec of producers")
+    codec = require_known(topic.facts.codec, "the codec of producers")
     if codec != wanted.replace("uncompressed", "none"):
         yield set_to(
             COMPRESSION, "producer", f"producers send {codec} batches, which brokers decompress and write as {wanted}"
@@ -321,14 +321,14 @@ def uncompressed_volume(topic: LintTopic, cluster: LintCluster, limits: Limits) 
               codec: lz4
               partitions: [{partition: 0, replicas: [1], bytes_s: 5000000.0}]
     """
-    if known(topic.facts.codec, "the codec of producers") != "none":
+    if require_known(topic.facts.codec, "the codec of producers") != "none":
         return
-    known(topic.rates_bytes_s(), "append rates")
+    require_known(topic.rates_bytes_s(), "append rates")
     rate = sum(p.bytes_s or 0.0 for p in topic.partition_facts or ())
     if rate > HOT_BYTES_S:
         replicas = max((len(p.replicas) for p in topic.partition_facts or ()), default=1)
         yield Violation(
-            message=f"{format_rate(rate)} are written uncompressed, and kept by {counted(replicas, 'replica')}",
+            message=f"{format_rate(rate)} are written uncompressed, and kept by {count_of(replicas, 'replica')}",
             hint="set compression.type of the producers, lz4 or zstd",
         )
 
@@ -392,7 +392,7 @@ def rdkafka_undecodable_batch(topic: LintTopic, cluster: LintCluster, limits: Li
             observed:
               batches: [{partition: 3, offset: 71, compressed_bytes: 1000000, decompressed_bytes: 54000000}]
     """
-    batches = known(topic.facts.batches, "a segment audit")
+    batches = require_known(topic.facts.batches, "a segment audit")
     limit = limits.receive_message_bytes
     unread = [
         b
@@ -405,8 +405,8 @@ def rdkafka_undecodable_batch(topic: LintTopic, cluster: LintCluster, limits: Li
     most = largest_output(worst.compressed_bytes, worst.content_size, limit)
     tried = f"tries at most {most:,} bytes" if most is not None else "tries nothing"
     yield Violation(
-        message=f"librdkafka cannot read {counted(len(unread), 'batch', 'batches')} "
-        f"({shown([f'partition {b.partition} offset {b.offset}' for b in unread])}): the largest decompresses from "
+        message=f"librdkafka cannot read {count_of(len(unread), 'batch', 'batches')} "
+        f"({shorten([f'partition {b.partition} offset {b.offset}' for b in unread])}): the largest decompresses from "
         f"{worst.compressed_bytes:,} to {worst.decompressed_bytes:,} bytes, and librdkafka {tried} "
         f"(receive.message.max.bytes {limit:,})",
         hint="raise receive.message.max.bytes of the clients, and lower batch.size of the producer",
@@ -430,7 +430,7 @@ def timestamp_skew(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Vi
         topics:
           - {name: clicks, observed: {timestamp_skew_s: 12.0}}
     """
-    skew = abs(known(topic.facts.timestamp_skew_s, "a segment audit"))
+    skew = abs(require_known(topic.facts.timestamp_skew_s, "a segment audit"))
     if skew > limits.timestamp_skew_s:
         yield Violation(
             message=f"records are stamped up to {format_span(skew)} away from when they were appended, "

@@ -3,8 +3,8 @@
 Use is idle topics and consumers, slow recovery, reads across racks, and replicas on unknown brokers.
 """
 
-from kafkakit.core.findings import shown
-from kafkakit.core.quantities import counted, format_bytes, format_rate, format_span
+from kafkakit.core.findings import shorten
+from kafkakit.core.quantities import count_of, format_bytes, format_rate, format_span
 from kafkakit.core.text import shell_command
 from kafkakit.rules.cluster_facts import (
     all_partitions,
@@ -35,7 +35,7 @@ from kafkakit.rules.rule import (
     set_to,
     topic_rule,
 )
-from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic, known
+from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic, require_known
 
 HOT_BYTES_S = 1e6
 HOT_FACTOR = 4.0
@@ -62,9 +62,9 @@ def single_partition_hot_topic(topic: LintTopic, cluster: LintCluster, limits: L
           - {name: clicks, observed: {partitions: [{partition: 0, replicas: [1], bytes_s: 40000.0}]}}
     """
     facts = topic.partition_facts
-    if known(len(facts) if facts is not None else topic.partitions, "partitions of topics") != 1:
+    if require_known(len(facts) if facts is not None else topic.partitions, "partitions of topics") != 1:
         return
-    rate = known(topic.rates_bytes_s(), "append rates")[1]
+    rate = require_known(topic.rates_bytes_s(), "append rates")[1]
     if rate > HOT_BYTES_S:
         yield Violation(f"the only partition takes {format_rate(rate)}: one broker and one consumer bear it all")
 
@@ -88,7 +88,7 @@ def partitions_not_multiple(topic: LintTopic, cluster: LintCluster, limits: Limi
     if topic.is_internal:
         return
     facts = topic.partition_facts
-    number = known(len(facts) if facts is not None else topic.partitions, "partitions of topics")
+    number = require_known(len(facts) if facts is not None else topic.partitions, "partitions of topics")
     racks = cluster.rack_number
     if number < racks:
         return
@@ -99,7 +99,7 @@ def partitions_not_multiple(topic: LintTopic, cluster: LintCluster, limits: Limi
     else:
         return
     yield Violation(
-        message=f"{counted(number, 'partition')} over {over} {what}: some lead {-(-number // over)}, "
+        message=f"{count_of(number, 'partition')} over {over} {what}: some lead {-(-number // over)}, "
         f"others {number // over}",
         expected=f"{-(-number // over) * over} partitions",
     )
@@ -121,7 +121,7 @@ def rack_violation(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Vi
         brokers: [{id: 1, rack: a}, {id: 2, rack: a}, {id: 3, rack: b}]
         topics: [{name: orders, observed: {partitions: [{partition: 0, replicas: [1, 3]}]}}]
     """
-    partitions = known(topic.partition_facts, "the live cluster's partitions")
+    partitions = require_known(topic.partition_facts, "the live cluster's partitions")
     racks = cluster.derive(racks_by_id)
     number = cluster.derive(rack_count)
     if not number:
@@ -131,9 +131,9 @@ def rack_violation(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Vi
         first = found[0]
         names = ", ".join(f"{b} in {racks.get(b) or 'no rack'}" for b in first.replicas)
         yield Violation(
-            message=f"{counted(len(found), 'partition')} of {len(partitions)} "
+            message=f"{count_of(len(found), 'partition')} of {len(partitions)} "
             f"{'has' if len(found) == 1 else 'have'} two replicas in one rack, though there are {number} racks: "
-            f"{shown([p.partition for p in found])} (partition {first.partition}: {names})",
+            f"{shorten([p.partition for p in found])} (partition {first.partition}: {names})",
             hint=f"plan the moves with `{shell_command('topicmappr fix-racks', topics=topic.name)}`",
         )
 
@@ -157,7 +157,7 @@ def partial_rack_labels(cluster: LintCluster, limits: Limits) -> Violations:
     if bare and len(bare) < total:
         yield Violation(
             message=f"{len(bare)} of {total} brokers {'has' if len(bare) == 1 else 'have'} no rack: "
-            f"{shown([b.id if b.id is not None else 'without an id' for b in bare])}",
+            f"{shorten([b.id if b.id is not None else 'without an id' for b in bare])}",
             key="broker.rack",
             place=bare[0].place,
         )
@@ -196,7 +196,7 @@ def leader_skew(cluster: LintCluster, limits: Limits) -> Violations:
     # One partition more than the mean rounded up is the least that another choice of leaders can repair.
     if most > LEADER_SKEW * mean and most > -(-sum(n for _, n in leaders) // len(leaders)):
         yield Violation(
-            message=f"broker {broker.id} leads {counted(most, 'partition')}, {most / mean:.2f} times the mean "
+            message=f"broker {broker.id} leads {count_of(most, 'partition')}, {most / mean:.2f} times the mean "
             f"of {mean:.1f}",
             place=broker.place,
             hint="spread leaders with `kafkakit topicmappr leaders`",
@@ -221,13 +221,13 @@ def not_preferred_leader(cluster: LintCluster, limits: Limits) -> Violations:
     """
     led = other = 0
     for _, partition in all_partitions(cluster):
-        leader = known(partition.leader, "the live cluster's leaders")
+        leader = require_known(partition.leader, "the live cluster's leaders")
         if leader >= 0:
             led += 1
             other += partition.replicas[:1] != (leader,)
     if led and other / led > NOT_PREFERRED:
         yield Violation(
-            message=f"{other} of {counted(led, 'partition')} ({other / led:.0%}) "
+            message=f"{other} of {count_of(led, 'partition')} ({other / led:.0%}) "
             f"{'is' if other == 1 else 'are'} not led by the first replica",
             hint="set auto.leader.rebalance.enable, or run "
             "`kafka-leader-election.sh --bootstrap-server HOST:PORT --election-type preferred --all-topic-partitions`",
@@ -328,7 +328,7 @@ def idle_topic(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violat
     """
     if topic.is_internal:
         return
-    idle = known(topic.facts.idle_s, "the last writes of topics")
+    idle = require_known(topic.facts.idle_s, "the last writes of topics")
     if idle < IDLE_S or topic.name in cluster.derive(_topics_read):
         return
     yield Violation(message=f"nothing was written for {format_span(idle)}, and no active group reads the topic")
@@ -351,8 +351,10 @@ def slow_to_recover_replica(topic: LintTopic, cluster: LintCluster, limits: Limi
         topics:
           - {name: events, observed: {partitions: [{partition: 0, replicas: [1], bytes: {1: 20000000000}}]}}
     """
-    facts = known(topic.partition_facts, "the live cluster's partitions")
-    size = known(max((max(p.replica_bytes.values()) for p in facts if p.replica_bytes), default=None), "replica sizes")
+    facts = require_known(topic.partition_facts, "the live cluster's partitions")
+    size = require_known(
+        max((max(p.replica_bytes.values()) for p in facts if p.replica_bytes), default=None), "replica sizes"
+    )
     throttle = topic.config.broker.declared("follower.replication.throttled.rate")
     rate = to_int(throttle.text) if throttle is not None else None
     speed = float(rate) if rate else limits.recovery_bytes_s
@@ -382,13 +384,13 @@ def idle_consumers(cluster: LintCluster, limits: Limits) -> Violations:
         observed: {groups: [{name: billing, topics: [orders], members: 5}]}
     """
     partitions = {t.name: t.partitions if t.partition_facts is None else len(t.partition_facts) for t in cluster.topics}
-    for group in known(cluster.groups, "consumer groups"):
+    for group in require_known(cluster.groups, "consumer groups"):
         numbers = [partitions.get(name) for name in group.topics]
         total = sum(number for number in numbers if number is not None)
         if group.members is None or None in numbers or not numbers or group.members <= total:
             continue
         yield Violation(
-            message=f"{counted(group.members, 'member')} for {counted(total, 'partition')}: "
+            message=f"{count_of(group.members, 'member')} for {count_of(total, 'partition')}: "
             f"{group.members - total} never {'gets' if group.members - total == 1 else 'get'} one",
             where=cluster.within(f"group {group.name}"),
         )
@@ -422,7 +424,7 @@ def replica_selector_unset(broker: LintBroker, cluster: LintCluster, limits: Lim
 
 def _topics_read(cluster: LintCluster) -> frozenset[str]:
     """The topics that a group with members reads."""
-    groups = known(cluster.groups, "consumer groups")
+    groups = require_known(cluster.groups, "consumer groups")
     return frozenset(name for g in groups if g.members is None or g.members > 0 for name in g.topics)
 
 
@@ -443,7 +445,7 @@ def replica_on_unknown_broker(topic: LintTopic, cluster: LintCluster, limits: Li
         topics: [{name: orders, observed: {partitions: [{partition: 0, replicas: [1, 2, 3]}]}}]
     """
     listed = cluster.derive(_listed_ids)
-    for_move = [p for p in known(topic.partition_facts, "partitions") if p.isr is None or not cluster.is_live]
+    for_move = [p for p in require_known(topic.partition_facts, "partitions") if p.isr is None or not cluster.is_live]
     if not for_move:
         return
     if len(listed) != cluster.broker_number:
@@ -452,8 +454,8 @@ def replica_on_unknown_broker(topic: LintTopic, cluster: LintCluster, limits: Li
     if wrong:
         ids = sorted({broker for p in wrong for broker in p.replicas} - listed)
         yield Violation(
-            message=f"{counted(len(wrong), 'partition')} ({shown([p.partition for p in wrong])}) would have "
-            f"replicas on brokers that the cluster does not have: {shown(ids)}",
+            message=f"{count_of(len(wrong), 'partition')} ({shorten([p.partition for p in wrong])}) would have "
+            f"replicas on brokers that the cluster does not have: {shorten(ids)}",
             expected="ids of the cluster's brokers",
         )
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from kafkakit.core.findings import Severity
-from kafkakit.core.quantities import counted, format_bytes, format_span
+from kafkakit.core.quantities import count_of, format_bytes, format_span
 from kafkakit.rules.config_defs import minor_key
-from kafkakit.rules.effective import UNLIMITED, InputMissing, Source, to_int
+from kafkakit.rules.effective import UNLIMITED, InputMissing, ValueSource, to_int
 from kafkakit.rules.retention import (
     HOUR_MS,
     SMALLEST_SEGMENT_BYTES,
@@ -35,7 +35,7 @@ from kafkakit.rules.rule import (
     set_to,
     topic_rule,
 )
-from kafkakit.rules.subjects import GroupFacts, LintBroker, LintCluster, LintTopic, PartitionFacts, known
+from kafkakit.rules.subjects import GroupFacts, LintBroker, LintCluster, LintTopic, PartitionFacts, require_known
 
 ERROR_OVERSHOOT = 4.0
 KAFKAS_RETENTION_MS = SegmentSettings().retention_ms
@@ -183,7 +183,7 @@ def unbounded_topic(topic: LintTopic, cluster: LintCluster, limits: Limits) -> V
         return
     if not topic.policies:
         declared = topic.config.value("cleanup.policy")
-        if declared.source is not Source.DEFAULT and minor_key(cluster.table.version) >= (4, 2):
+        if declared.source is not ValueSource.DEFAULT and minor_key(cluster.table.version) >= (4, 2):
             yield Violation(message="cleanup.policy is empty: nothing is ever deleted", key="cleanup.policy")
         return
     if settings.deletes and not settings.compacts and settings.retention_ms == -1 and settings.retention_bytes < 0:
@@ -212,7 +212,7 @@ def empty_cleanup_policy(topic: LintTopic, cluster: LintCluster, limits: Limits)
         topics:
           - {name: orders, config: {cleanup.policy: delete}}
     """
-    if topic.policies or topic.config.value("cleanup.policy").source is Source.DEFAULT:
+    if topic.policies or topic.config.value("cleanup.policy").source is ValueSource.DEFAULT:
         return
     documented = minor_key(cluster.table.version) >= (4, 2)
     yield Violation(
@@ -271,7 +271,7 @@ def zero_retention_left_behind(topic: LintTopic, cluster: LintCluster, limits: L
     settings = settings_of(topic)
     if not settings.deletes or not 0 <= settings.retention_ms <= PURGE_RETENTION_MS:
         return
-    age = known(topic.facts.age_s, "ages of topics")
+    age = require_known(topic.facts.age_s, "ages of topics")
     if age > PURGE_AGE_S:
         yield Violation(
             message=f"retention.ms is {settings.retention_ms} on a topic that is {format_span(age)} old: "
@@ -461,7 +461,7 @@ def _violations(
 ) -> Violations:
     inheriting: list[LintTopic] = []
     for topic, _, value in found:
-        if topic.config.value(key).source is not Source.TOPIC:
+        if topic.config.value(key).source is not ValueSource.TOPIC:
             inheriting.append(topic)
             continue
         yield set_to(key, wanted, told.format(_any_time(value)), about=topic)
@@ -469,11 +469,11 @@ def _violations(
         broker_key = f"log.{key}"
         holder = next((b for b in cluster.data_brokers if b.config.is_known), None)
         declared = inheriting[0].config.value(key)
-        by_default = ", by default" if declared.source is Source.DEFAULT else ""
+        by_default = ", by default" if declared.source is ValueSource.DEFAULT else ""
         yield set_to(
             broker_key,
             wanted,
-            told.format(_any_time(to_int(declared.text) or 0)) + f" ({counted(len(inheriting), 'topic')}{by_default})",
+            told.format(_any_time(to_int(declared.text) or 0)) + f" ({count_of(len(inheriting), 'topic')}{by_default})",
             observed=declared.text,
             about=holder,
         )
@@ -506,7 +506,7 @@ def retention_vs_lag(topic: LintTopic, cluster: LintCluster, limits: Limits) -> 
           - {name: orders, config: {retention.ms: "86400000"}}
         observed: {groups: [{name: billing, topics: [orders], time_lag_s: {orders: 60}}]}
     """
-    groups = known(cluster.groups, "consumer groups")
+    groups = require_known(cluster.groups, "consumer groups")
     settings = settings_of(topic)
     readers = cluster.derive(_readers).get(topic.name, ()) if groups else ()
     if not readers or not (settings.deletes_by_time or settings.deletes_by_size):
@@ -568,7 +568,10 @@ def disk_forecast(broker: LintBroker, cluster: LintCluster, limits: Limits) -> V
     """
     if not broker.is_broker or broker.id is None:
         return
-    total = sum(known(d.total_bytes, "sizes of log dirs") for d in known(broker.log_dirs or None, "sizes of log dirs"))
+    total = sum(
+        require_known(d.total_bytes, "sizes of log dirs")
+        for d in require_known(broker.log_dirs or None, "sizes of log dirs")
+    )
     forecast = cluster.derive(_forecast_by_broker)
     needed = forecast.get(broker.id, 0.0)
     if total and needed > FULL_WARNING * total:
@@ -585,7 +588,7 @@ def _forecast_by_broker(cluster: LintCluster) -> Mapping[int, float]:
     found: dict[int, float] = {}
     for topic in cluster.topics:
         settings = settings_of(topic)
-        for partition in known(topic.partition_facts, "the live cluster's partitions"):
+        for partition in require_known(topic.partition_facts, "the live cluster's partitions"):
             for replica in partition.replicas:
                 found[replica] = found.get(replica, 0.0) + _most_bytes(settings, partition, replica)
     return found
@@ -594,7 +597,7 @@ def _forecast_by_broker(cluster: LintCluster) -> Mapping[int, float]:
 def _most_bytes(settings: SegmentSettings, partition: PartitionFacts, replica: int) -> float:
     limit = None if partition.bytes_s is None else settings.disk_limit_bytes(partition.bytes_s)
     if limit is None and settings.deletes_by_size and not settings.deletes_by_time:
-        limit = settings.disk_limit_bytes(known(partition.bytes_s, "append rates of partitions"))
+        limit = settings.disk_limit_bytes(require_known(partition.bytes_s, "append rates of partitions"))
     if limit is None and (settings.deletes_by_time or not partition.replica_bytes):
         raise InputMissing("append rates of partitions" if settings.deletes_by_time else "sizes of replicas")
     return float(partition.replica_bytes.get(replica, 0)) if limit is None else limit

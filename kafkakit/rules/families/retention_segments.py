@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from kafkakit.core.findings import Severity
-from kafkakit.core.quantities import counted, format_bytes, format_span
+from kafkakit.core.quantities import count_of, format_bytes, format_span
 from kafkakit.rules.cluster_facts import has_partitions, replicas_by_broker, set_values
 from kafkakit.rules.effective import InputMissing
 from kafkakit.rules.retention import (
@@ -36,7 +36,7 @@ from kafkakit.rules.rule import (
     set_to,
     topic_rule,
 )
-from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic, known
+from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic, require_known
 
 TOGETHER = 1_000
 INDEX_SHARE = 0.1
@@ -117,7 +117,7 @@ def _rolling_together(cluster: LintCluster) -> Mapping[int | None, Mapping[int, 
     """How many partitions without jitter share each roll time: by broker id, or of a mean broker at None."""
     found: dict[int | None, dict[int, float]] = {}
     placed = has_partitions(cluster)
-    for topic in known(cluster.topics or None, "topics"):
+    for topic in require_known(cluster.topics or None, "topics"):
         settings = settings_of(topic)
         if settings.jitter_ms:
             continue
@@ -259,7 +259,7 @@ def segment_churn(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Vio
     elif number > MAX_SEGMENTS_OF_PARTITION:
         topic.config.sure_number("segment.ms")
         yield Violation(
-            message=f"a partition {'has' if measured else 'may have'} {counted(number, 'segment')}",
+            message=f"a partition {'has' if measured else 'may have'} {count_of(number, 'segment')}",
             key="segment.ms",
             subject="number",
             edits=() if measured or rates else _fewer_segments(settings),
@@ -322,14 +322,17 @@ def index_preallocation(broker: LintBroker, cluster: LintCluster, limits: Limits
     """
     if not broker.is_broker:
         return
-    total = sum(known(d.total_bytes, "sizes of log dirs") for d in known(broker.log_dirs or None, "sizes of log dirs"))
+    total = sum(
+        require_known(d.total_bytes, "sizes of log dirs")
+        for d in require_known(broker.log_dirs or None, "sizes of log dirs")
+    )
     if not has_partitions(cluster):
         raise InputMissing("the live cluster's partitions")
     taken = cluster.derive(_index_bytes_by_broker).get(broker.id, 0)
     if total > 0 and taken > INDEX_SHARE * total:
         replicas = cluster.derive(replicas_by_broker)[broker.id or 0]
         yield Violation(
-            message=f"the indexes of {counted(replicas, 'active segment')} take {format_bytes(taken)} apparent size, "
+            message=f"the indexes of {count_of(replicas, 'active segment')} take {format_bytes(taken)} apparent size, "
             f"{taken / total:.0%} of the log dirs ({format_bytes(total)})",
             key="log.index.size.max.bytes",
         )

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator
 
-from kafkakit.core.findings import shown
+from kafkakit.core.findings import shorten
 from kafkakit.rules.cluster_facts import Listener, inter_broker_protocol, listener_items, listener_text, listeners_of
 from kafkakit.rules.config_defs import ValueType, minor_key
-from kafkakit.rules.effective import BrokerConfig, Declared, to_items
+from kafkakit.rules.effective import BrokerConfig, DeclaredValue, to_items
 from kafkakit.rules.rule import CORE, ERROR, STRICT, WARNING, Fix, Limits, Violation, Violations, broker_rule, set_to
 from kafkakit.rules.subjects import LintBroker, LintCluster
 from kafkakit.rules.values import HIDDEN, holds_literal_secret, is_reference, is_secret_key, literal_jaas_options
@@ -425,7 +425,7 @@ def legacy_tls(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Viol
             yield set_to(key, kept, f"{', '.join(legacy)} {'is' if len(legacy) == 1 else 'are'} enabled")
 
 
-def _forms_of(config: BrokerConfig, key: str) -> Iterator[tuple[str, Declared]]:
+def _forms_of(config: BrokerConfig, key: str) -> Iterator[tuple[str, DeclaredValue]]:
     """The effective value of a key, and of each of its forms for a listener, where they are set."""
     names = {name: None for name, _ in config.all_declared() if name == key or _is_form(name, key)}
     for name in names:
@@ -448,4 +448,4 @@ def _is_secret(config: BrokerConfig, key: str) -> bool:
 
 def _names(listeners: list[Listener]) -> str:
     named = [f"{x.name}://{x.host}:{x.port}" for x in listeners]
-    return f"listener{'' if len(named) == 1 else 's'} {shown(named)}"
+    return f"listener{'' if len(named) == 1 else 's'} {shorten(named)}"

@@ -23,7 +23,7 @@ from kafkakit.rules.rule import (
     config_rule,
     topic_rule,
 )
-from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic, known
+from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic, require_known
 
 ENABLE = "remote.storage.enable"
 SYSTEM = "remote.log.storage.system.enable"
@@ -66,7 +66,7 @@ def _is_tierable(policies: tuple[str, ...], version: str) -> bool:
     return set(policies) <= {"delete"}
 
 
-class _Local(NamedTuple):
+class _LocalLimit(NamedTuple):
     """A limit of local retention: its key and value, and the retention with its key."""
 
     key: str
@@ -119,7 +119,7 @@ def _topic_limits(topic: LintTopic) -> Violations:
         number = config.sure_number if is_set else config.number
         local, whole, lag = number(key), number(whole_key), config.number(lag_key)
         if local is not None and whole is not None:
-            yield from _problems(_Local(key, local, whole_key, whole), lag_key, lag, refused=True)
+            yield from _problems(_LocalLimit(key, local, whole_key, whole), lag_key, lag, refused=True)
 
 
 def _decides_local(config: BrokerConfig) -> bool:
@@ -136,10 +136,10 @@ def _broker_limits(broker: LintBroker) -> Violations:
         if local is not None and whole is not None and (is_dynamic or is_on):
             # At start brokers check local retention alone.
             lag_now = lag if is_dynamic else None
-            yield from _problems(_Local(key, local, whole_key, whole), lag_key, lag_now, refused=True)
+            yield from _problems(_LocalLimit(key, local, whole_key, whole), lag_key, lag_now, refused=True)
 
 
-def _problems(limit: _Local, lag_key: str, lag: int | None, *, refused: bool) -> Iterator[Violation]:
+def _problems(limit: _LocalLimit, lag_key: str, lag: int | None, *, refused: bool) -> Iterator[Violation]:
     local, whole = limit.local, limit.whole
     if local != AS_RETENTION and whole > UNLIMITED and (local == UNLIMITED or local > whole):
         shown = "unlimited" if local == UNLIMITED else str(local)
@@ -247,7 +247,7 @@ def disable_without_delete(topic: LintTopic, cluster: LintCluster, limits: Limit
     """
     if topic.config.is_true(ENABLE) or (topic.current is None and ENABLE not in topic.config.overrides):
         return
-    was = known(topic.current, "a change to compare with").get(ENABLE, "false").strip().lower() == "true"
+    was = require_known(topic.current, "a change to compare with").get(ENABLE, "false").strip().lower() == "true"
     if was and not topic.config.is_true("remote.log.delete.on.disable"):
         yield Violation(
             message="tiered storage is turned off without remote.log.delete.on.disable=true: brokers refuse the change",
@@ -362,11 +362,11 @@ def local_shorter_than_lag(topic: LintTopic, cluster: LintCluster, limits: Limit
     if not topic.config.is_true("remote.storage.enable"):
         return
     local = local_retention(topic, "ms")
-    groups = known(cluster.groups, "consumer groups")
+    groups = require_known(cluster.groups, "consumer groups")
     behind = max(((g.time_lag_s[topic.name], g.name) for g in groups if topic.name in g.time_lag_s), default=None)
     if behind is None:
         if any(topic.name in g.topics for g in groups):
-            known(behind, "lag of consumer groups")
+            require_known(behind, "lag of consumer groups")
         return
     if local is not None and 0 <= local < behind[0] * 1000:
         yield Violation(

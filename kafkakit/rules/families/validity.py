@@ -5,10 +5,10 @@ Also names of topics, and files' own mistakes.
 
 from collections.abc import Iterator
 
-from kafkakit.core.findings import shown
-from kafkakit.rules.config_defs import Scope
-from kafkakit.rules.effective import Declared, InputMissing, TopicConfig
-from kafkakit.rules.judging import SetValue, broker_problem, judged
+from kafkakit.core.findings import shorten
+from kafkakit.rules.config_defs import KeyScope
+from kafkakit.rules.effective import DeclaredValue, InputMissing, TopicConfig
+from kafkakit.rules.judging import SetValue, broker_problem, judge_values
 from kafkakit.rules.rule import (
     CORE,
     ERROR,
@@ -26,7 +26,7 @@ from kafkakit.rules.rule import (
     topic_rule,
 )
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic
-from kafkakit.rules.values import accepted, duplicates, holds_placeholder, parsed
+from kafkakit.rules.values import describe_accepted, duplicates, holds_placeholder, parse_value
 
 
 @config_rule("KKV001", ERROR, CORE, fix=Fix.UNSAFE)
@@ -48,7 +48,7 @@ def unknown_config_key(subject: LintTopic | LintBroker, cluster: LintCluster, li
         topics:
           - {name: orders, config: {retention.ms: "86400000"}}
     """
-    for value, verdict in judged(subject, cluster):
+    for value, verdict in judge_values(subject, cluster):
         unknown = verdict.unknown
         if unknown is None:
             continue
@@ -81,7 +81,7 @@ def wrong_type(subject: LintTopic | LintBroker, cluster: LintCluster, limits: Li
         topics:
           - {name: orders, config: {retention.ms: "604800000"}}
     """
-    for value, verdict in judged(subject, cluster):
+    for value, verdict in judge_values(subject, cluster):
         if verdict.wrong_type is not None and not value.is_ignored:
             yield value.violation(f"{value.key}{value.shown} is {verdict.wrong_type}: {_effect(value)}", refused=True)
 
@@ -104,12 +104,12 @@ def out_of_range(subject: LintTopic | LintBroker, cluster: LintCluster, limits: 
         topics:
           - {name: orders, config: {segment.bytes: "104857600"}}
     """
-    for value, verdict in judged(subject, cluster):
+    for value, verdict in judge_values(subject, cluster):
         problem = verdict.out_of_range
         if problem is None and verdict.is_broker_checked and isinstance(subject, LintBroker):
             problem = broker_problem(subject, value)
         if problem is not None and not value.is_ignored:
-            expected = accepted(value.definition) if value.definition is not None else ""
+            expected = describe_accepted(value.definition) if value.definition is not None else ""
             yield value.violation(
                 f"{value.key}{value.shown} {problem}: {_effect(value)}", refused=True, expected=expected or None
             )
@@ -131,7 +131,7 @@ def duplicate_list_item(subject: LintTopic | LintBroker, cluster: LintCluster, l
         topics:
           - {name: orders, config: {cleanup.policy: "compact,delete"}}
     """
-    for value, verdict in judged(subject, cluster):
+    for value, verdict in judge_values(subject, cluster):
         items = verdict.repeated
         if not items:
             continue
@@ -163,7 +163,7 @@ def suspicious_unit(subject: LintTopic | LintBroker, cluster: LintCluster, limit
         topics:
           - {name: orders, config: {retention.ms: "604800000"}}
     """
-    for value, verdict in judged(subject, cluster):
+    for value, verdict in judge_values(subject, cluster):
         suspicion = verdict.suspicion
         if suspicion is None:
             continue
@@ -202,22 +202,24 @@ def redundant_override(topic: LintTopic, cluster: LintCluster, limits: Limits) -
     same = [key for key, declared in topic.config.overrides.items() if _is_same(topic, inherited, key, declared)]
     if same:
         yield Violation(
-            message=f"{shown(same)} {'is' if len(same) == 1 else 'are'} set to what the topic would inherit anyway",
+            message=f"{shorten(same)} {'is' if len(same) == 1 else 'are'} set to what the topic would inherit anyway",
             key=same[0],
             edits=tuple(Edit(key) for key in same),
         )
 
 
-def _is_same(topic: LintTopic, inherited: TopicConfig, key: str, declared: Declared) -> bool:
+def _is_same(topic: LintTopic, inherited: TopicConfig, key: str, declared: DeclaredValue) -> bool:
     definition = topic.config.broker.table.topic.get(key)
     if definition is None:
         return False
     before = inherited.value(key).text
-    return before == declared.text or parsed(definition.type, before) == parsed(definition.type, declared.text)
+    return before == declared.text or parse_value(definition.type, before) == parse_value(
+        definition.type, declared.text
+    )
 
 
 def _effect(value: SetValue) -> str:
-    if value.definition is not None and value.definition.scope is Scope.TOPIC:
+    if value.definition is not None and value.definition.scope is KeyScope.TOPIC:
         return "brokers refuse the topic"
     return "brokers refuse the change" if value.is_dynamic else "the broker does not start"
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from kafkakit.core.findings import Severity
-from kafkakit.rules.config_defs import ConfigDef, Scope, UpdateMode, default_changes, keeps_form, replacements
+from kafkakit.rules.config_defs import ConfigDef, KeyScope, UpdateMode, default_changes, keeps_form, replacements
 from kafkakit.rules.effective import TIME_FORMS, BrokerConfig, InputMissing
-from kafkakit.rules.judging import DYNAMIC, SetValue, base_key, definition_of, judged, own_values, table_of
+from kafkakit.rules.judging import DYNAMIC, SetValue, base_key, definition_of, judge_values, own_values, table_of
 from kafkakit.rules.rule import (
     CORE,
     ERROR,
@@ -21,7 +21,7 @@ from kafkakit.rules.rule import (
     config_rule,
 )
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic
-from kafkakit.rules.values import accepted, is_reference
+from kafkakit.rules.values import describe_accepted, is_reference
 
 
 @config_rule("KKV004", ERROR, CORE, fix=Fix.SAFE)
@@ -45,12 +45,12 @@ def removed_key(subject: LintTopic | LintBroker, cluster: LintCluster, limits: L
         topics:
           - {name: orders, config: {message.timestamp.before.max.ms: "3600000"}}
     """
-    for value, verdict in judged(subject, cluster):
+    for value, verdict in judge_values(subject, cluster):
         gone = verdict.removed_in
         if gone is None:
             continue
         is_dead = value.definition is None
-        instead = tuple(key for key in replacements(value.key) if definition_of(*_newest(subject, cluster), key))
+        instead = tuple(key for key in replacements(value.key) if definition_of(*_newest_table(subject, cluster), key))
         is_refused = is_dead and isinstance(subject, LintTopic)
         effect = "brokers refuse it" if is_refused else "brokers ignore it"
         effect = effect if is_dead else "it stops working with the upgrade"
@@ -66,9 +66,9 @@ def removed_key(subject: LintTopic | LintBroker, cluster: LintCluster, limits: L
         )
 
 
-def _newest(subject: LintTopic | LintBroker, cluster: LintCluster) -> tuple[Scope, str]:
+def _newest_table(subject: LintTopic | LintBroker, cluster: LintCluster) -> tuple[KeyScope, str]:
     table = cluster.target or table_of(subject)
-    return (Scope.TOPIC if isinstance(subject, LintTopic) else Scope.BROKER), table.version
+    return (KeyScope.TOPIC if isinstance(subject, LintTopic) else KeyScope.BROKER), table.version
 
 
 def _removal(value: SetValue, instead: tuple[str, ...], is_dead: bool) -> tuple[Edit, ...]:
@@ -102,7 +102,7 @@ def deprecated_key(subject: LintTopic | LintBroker, cluster: LintCluster, limits
         config: {log.cleaner.threads: "2"}
         brokers: [{id: 1}]
     """
-    for value, verdict in judged(subject, cluster):
+    for value, verdict in judge_values(subject, cluster):
         version = verdict.deprecated_in
         if version is None:
             continue
@@ -139,21 +139,21 @@ def range_tightened_on_upgrade(subject: LintTopic | LintBroker, cluster: LintClu
         topics:
           - {name: orders, config: {segment.bytes: "1048576"}}
     """
-    for value, verdict in judged(subject, cluster):
+    for value, verdict in judge_values(subject, cluster):
         if verdict.refused_later is None:
             continue
-        then = definition_of(*_newest(subject, cluster), value.key)
-        least = _least(then)
+        then = definition_of(*_newest_table(subject, cluster), value.key)
+        least = _least_text(then)
         effect = "the topic can no longer be changed" if isinstance(subject, LintTopic) else "the broker does not start"
         yield value.violation(
-            f"{value.key}{value.shown} {verdict.refused_later} in Kafka {_newest(subject, cluster)[1]}: {effect} "
+            f"{value.key}{value.shown} {verdict.refused_later} in Kafka {_newest_table(subject, cluster)[1]}: {effect} "
             "after the upgrade",
-            expected=accepted(then) if then is not None else None,
+            expected=describe_accepted(then) if then is not None else None,
             edits=(Edit(value.key, least),) if least is not None else (),
         )
 
 
-def _least(definition: ConfigDef | None) -> str | None:
+def _least_text(definition: ConfigDef | None) -> str | None:
     return None if definition is None or definition.minimum is None else str(int(definition.minimum))
 
 

@@ -24,13 +24,13 @@ from kafkakit.sandbox.decide.spec import (
     HOST,
     INTERNAL,
     ZOOKEEPER,
-    Layout,
-    Mode,
+    ClientSecurity,
+    MetadataMode,
     Node,
-    Role,
+    NodeRole,
+    SandboxLayout,
     SandboxSpec,
     SandboxState,
-    Secure,
 )
 
 _SMALL_AND_QUICK = {
@@ -59,10 +59,10 @@ _SMALL_AND_QUICK = {
 _HEARTBEAT = {"broker.session.timeout.ms": "4000", "broker.heartbeat.interval.ms": "500"}
 
 _CLIENT_PROTOCOL = {
-    Secure.NONE: "PLAINTEXT",
-    Secure.TLS: "SSL",
-    Secure.SCRAM: "SASL_PLAINTEXT",
-    Secure.SCRAM_TLS: "SASL_SSL",
+    ClientSecurity.NONE: "PLAINTEXT",
+    ClientSecurity.TLS: "SSL",
+    ClientSecurity.SCRAM: "SASL_PLAINTEXT",
+    ClientSecurity.SCRAM_TLS: "SASL_SSL",
 }
 
 
@@ -80,10 +80,10 @@ class Passwords:
 
 
 def broker_properties(
-    spec: SandboxSpec, layout: Layout, node: Node, root: str, passwords: Passwords | None
+    spec: SandboxSpec, layout: SandboxLayout, node: Node, root: str, passwords: Passwords | None
 ) -> dict[str, str]:
     """The settings of one broker; `passwords` is None for an open cluster."""
-    inner = "SASL_PLAINTEXT" if spec.secure is not Secure.NONE else "PLAINTEXT"
+    inner = "SASL_PLAINTEXT" if spec.secure is not ClientSecurity.NONE else "PLAINTEXT"
     protocols = {CLIENT: _CLIENT_PROTOCOL[spec.secure]}
     if INTERNAL in node.ports:
         protocols[INTERNAL] = inner
@@ -100,7 +100,7 @@ def broker_properties(
         "transaction.state.log.replication.factor": str(min(3, spec.brokers)),
         **_SMALL_AND_QUICK,
     }
-    if spec.mode is Mode.ZOOKEEPER:
+    if spec.mode is MetadataMode.ZOOKEEPER:
         settings |= {
             "broker.id": str(node.id),
             # By default ids above 1000 are kept for brokers that choose their own.
@@ -125,7 +125,7 @@ def broker_properties(
     return settings
 
 
-def controller_properties(spec: SandboxSpec, layout: Layout, passwords: Passwords | None) -> dict[str, str]:
+def controller_properties(spec: SandboxSpec, layout: SandboxLayout, passwords: Passwords | None) -> dict[str, str]:
     """The settings of the one KRaft controller, a process of its own so that any broker can be killed."""
     inner = "SASL_PLAINTEXT" if passwords is not None else "PLAINTEXT"
     settings = {
@@ -144,7 +144,7 @@ def controller_properties(spec: SandboxSpec, layout: Layout, passwords: Password
     return settings
 
 
-def zookeeper_properties(layout: Layout) -> dict[str, str]:
+def zookeeper_properties(layout: SandboxLayout) -> dict[str, str]:
     """The settings of a single ZooKeeper server."""
     return {
         "tickTime": "500",
@@ -173,7 +173,7 @@ def _security(spec: SandboxSpec, passwords: Passwords) -> dict[str, str]:
     """What controller and brokers share: the authorizer, and how they log in to each other."""
     settings = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": f"User:{BROKER};{principal(spec.secure, ADMIN)}",
+        "super.users": f"User:{BROKER};{principal_of(spec.secure, ADMIN)}",
         "sasl.mechanism.controller.protocol": "PLAIN",
         "sasl.mechanism.inter.broker.protocol": "PLAIN",
     }
@@ -195,7 +195,7 @@ def _broker_entrance(spec: SandboxSpec, root: str, node: Node) -> dict[str, str]
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": f"{folder}/ca.pem",
             # A client may come without a certificate; then it is ANONYMOUS and has no rights.
-            f"{listener}.ssl.client.auth": "requested" if spec.secure is Secure.TLS else "none",
+            f"{listener}.ssl.client.auth": "requested" if spec.secure is ClientSecurity.TLS else "none",
         }
     if spec.secure.uses_scram:
         module = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
@@ -215,13 +215,17 @@ def render_properties(settings: Mapping[str, str]) -> str:
 MARKER = "-Dkafkakit.sandbox.node="
 
 _MAIN = {
-    Role.BROKER: "kafka.Kafka",
-    Role.CONTROLLER: "kafka.Kafka",
-    Role.ZOOKEEPER: "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+    NodeRole.BROKER: "kafka.Kafka",
+    NodeRole.CONTROLLER: "kafka.Kafka",
+    NodeRole.ZOOKEEPER: "org.apache.zookeeper.server.quorum.QuorumPeerMain",
 }
 # A broker idles in 48 MB, needs 128 MB for data and about 400 MB for thousands of partitions. The heap
 # grows only when used, so that the limit costs nothing.
-_HEAP = {Role.BROKER: ("-Xms64m", "-Xmx448m"), Role.CONTROLLER: ("-Xms32m", "-Xmx256m"), Role.ZOOKEEPER: ("-Xmx64m",)}
+_HEAP = {
+    NodeRole.BROKER: ("-Xms64m", "-Xmx448m"),
+    NodeRole.CONTROLLER: ("-Xms32m", "-Xmx256m"),
+    NodeRole.ZOOKEEPER: ("-Xmx64m",),
+}
 
 # Short-lived JVMs on few cores: one collector thread, and no second compiler to warm up.
 _LIGHT = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
@@ -241,7 +245,7 @@ class ArchiveUse(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
+class JavaLaunch:
     """How Java is started: its launcher, the class path, and the class archive with its use."""
 
     java: str
@@ -286,7 +290,7 @@ def format_class_list_file(node: Node) -> str:
     return f"{node.folder}/format.classes"
 
 
-def node_arguments(node: Node, launch: Launch) -> str:
+def node_arguments(node: Node, launch: JavaLaunch) -> str:
     """The text of a node's argument file."""
     logging = {
         "org.slf4j.simpleLogger.defaultLogLevel": "info",
@@ -298,13 +302,13 @@ def node_arguments(node: Node, launch: Launch) -> str:
     return _arguments(options, logging, launch.class_path, (_MAIN[node.role], properties_file(node)))
 
 
-def archive_arguments(launch: Launch, class_list: str, archive: str) -> str:
+def archive_arguments(launch: JavaLaunch, class_list: str, archive: str) -> str:
     """The argument file of the JVM that writes a class archive of the classes in a list."""
     options = (*_LIGHT, "-Xshare:dump", f"-XX:SharedClassListFile={class_list}", f"-XX:SharedArchiveFile={archive}")
     return _arguments(options, {}, launch.class_path, ())
 
 
-def format_arguments(node: Node, cluster_id: str, launch: Launch, users: Mapping[str, str]) -> str:
+def format_arguments(node: Node, cluster_id: str, launch: JavaLaunch, users: Mapping[str, str]) -> str:
     """The argument file of Kafka's own storage tool, which formats the controller's metadata dir.
 
     `users` maps SCRAM names to passwords; they become part of the cluster's first metadata.
@@ -327,10 +331,10 @@ def _arguments(
     options: Sequence[str], properties: Mapping[str, str], class_path: Sequence[str], main: Sequence[str]
 ) -> str:
     words = [*options, *(f"-D{key}={value}" for key, value in properties.items()), "-cp", ":".join(class_path), *main]
-    return "".join(f"{_quoted(word)}\n" for word in words)
+    return "".join(f"{_quote_word(word)}\n" for word in words)
 
 
-def _quoted(word: str) -> str:
+def _quote_word(word: str) -> str:
     """Quote for the java launcher's argument files: backslash escapes inside double quotes."""
     return '"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
@@ -341,10 +345,10 @@ BROKER = "broker"
 CLIENT_USERS = (ADMIN, GUEST)
 
 _PROTOCOL = {
-    Secure.NONE: Protocol.PLAINTEXT,
-    Secure.TLS: Protocol.SSL,
-    Secure.SCRAM: Protocol.SASL_PLAINTEXT,
-    Secure.SCRAM_TLS: Protocol.SASL_SSL,
+    ClientSecurity.NONE: Protocol.PLAINTEXT,
+    ClientSecurity.TLS: Protocol.SSL,
+    ClientSecurity.SCRAM: Protocol.SASL_PLAINTEXT,
+    ClientSecurity.SCRAM_TLS: Protocol.SASL_SSL,
 }
 
 
@@ -358,7 +362,7 @@ def password_file(root: str, user: str) -> str:
     return f"{secrets_folder(root)}/{user}.password"
 
 
-def client_security(secure: Secure, root: str, user: str, password: Secret | None) -> Security:
+def client_security(secure: ClientSecurity, root: str, user: str, password: Secret | None) -> Security:
     """How the user connects: `admin` may do everything, `guest` has no rights at all.
 
     In `tls` mode the user is known by a client certificate, in the SCRAM modes by a password.
@@ -367,17 +371,17 @@ def client_security(secure: Secure, root: str, user: str, password: Secret | Non
     return Security(
         protocol=_PROTOCOL[secure],
         ca_file=f"{folder}/ca.pem" if secure.uses_tls else None,
-        cert_file=f"{folder}/{user}.pem" if secure is Secure.TLS else None,
-        key_file=f"{folder}/{user}.key" if secure is Secure.TLS else None,
+        cert_file=f"{folder}/{user}.pem" if secure is ClientSecurity.TLS else None,
+        key_file=f"{folder}/{user}.key" if secure is ClientSecurity.TLS else None,
         sasl_mechanism=Mechanism.SCRAM_SHA_256 if secure.uses_scram else None,
         username=user if secure.uses_scram else None,
         password=password if secure.uses_scram else None,
     )
 
 
-def principal(secure: Secure, user: str) -> str:
+def principal_of(secure: ClientSecurity, user: str) -> str:
     """The name that the brokers give the user (a certificate's subject, or the SCRAM name)."""
-    return f"User:CN={user}" if secure is Secure.TLS else f"User:{user}"
+    return f"User:CN={user}" if secure is ClientSecurity.TLS else f"User:{user}"
 
 
 Tree = Mapping[str, "str | Tree"]
@@ -393,9 +397,9 @@ def sandbox_profiles(sandbox: str) -> tuple[str, ...]:
     return tuple(profile_name(sandbox, user) for user in CLIENT_USERS)
 
 
-def profile_users(secure: Secure) -> tuple[str, ...]:
+def profile_users(secure: ClientSecurity) -> tuple[str, ...]:
     """Who gets a profile: a user without rights exists only where there are rights."""
-    return CLIENT_USERS[:1] if secure is Secure.NONE else CLIENT_USERS
+    return CLIENT_USERS[:1] if secure is ClientSecurity.NONE else CLIENT_USERS
 
 
 def profile_tree(state: SandboxState, root: str, user: str) -> dict[str, "str | Tree"]:
@@ -404,9 +408,9 @@ def profile_tree(state: SandboxState, root: str, user: str) -> dict[str, "str | 
         "bootstrap_server": state.layout.bootstrap_servers,
         "cluster_id": state.cluster_id,
     }
-    if state.spec.mode is Mode.ZOOKEEPER:
+    if state.spec.mode is MetadataMode.ZOOKEEPER:
         tree["zookeeper"] = {"addr": state.layout.keeper.address}
-    if state.spec.secure is not Secure.NONE:
+    if state.spec.secure is not ClientSecurity.NONE:
         security = client_security(state.spec.secure, root, user, None)
         block: dict[str, str | Tree] = {"protocol": str(security.protocol)}
         tls = {"ca_file": security.ca_file, "cert_file": security.cert_file, "key_file": security.key_file}
@@ -446,7 +450,7 @@ def _render(tree: Tree, depth: int, lines: list[str]) -> None:
 def environment(state: SandboxState) -> dict[str, str]:
     """Shell variables that point tools at the sandbox."""
     found = {"KAFKAKIT_PROFILE": state.spec.name, "BOOTSTRAP": state.layout.bootstrap_servers}
-    if state.spec.mode is Mode.ZOOKEEPER:
+    if state.spec.mode is MetadataMode.ZOOKEEPER:
         found["ZOOKEEPER"] = state.layout.keeper.address
     return found
 

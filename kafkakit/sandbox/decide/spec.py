@@ -11,7 +11,7 @@ from enum import StrEnum
 from kafkakit.core.documents import decode_document, encode_document
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.programs import ProcessRecord
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import count_of
 
 KRAFT_VERSION = "4.4.0"
 ZOOKEEPER_VERSION = "3.9.2"
@@ -25,18 +25,18 @@ _RACK = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:-[A-Za-z0-9.-]+)?")
 
 
-class Mode(StrEnum):
+class MetadataMode(StrEnum):
     """Who keeps the cluster's metadata."""
 
     KRAFT = "kraft"
     ZOOKEEPER = "zookeeper"
 
 
-OLDEST = {Mode.KRAFT: (3, 7), Mode.ZOOKEEPER: (2, 4)}
+OLDEST = {MetadataMode.KRAFT: (3, 7), MetadataMode.ZOOKEEPER: (2, 4)}
 """The first releases that the sandbox starts; before 2.4 Kafka takes no moves by its own requests."""
 
 
-class Secure(StrEnum):
+class ClientSecurity(StrEnum):
     """What clients must do to get in; brokers talk to each other on a loopback listener of their own."""
 
     NONE = "none"
@@ -47,12 +47,12 @@ class Secure(StrEnum):
     @property
     def uses_tls(self) -> bool:
         """True when the client listener is encrypted."""
-        return self in (Secure.TLS, Secure.SCRAM_TLS)
+        return self in (ClientSecurity.TLS, ClientSecurity.SCRAM_TLS)
 
     @property
     def uses_scram(self) -> bool:
         """True when clients send a name and a password."""
-        return self in (Secure.SCRAM, Secure.SCRAM_TLS)
+        return self in (ClientSecurity.SCRAM, ClientSecurity.SCRAM_TLS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +69,8 @@ class SandboxSpec:
     racks: int = 3
     log_dirs: tuple[int, ...] = (1,)
     kafka: str = KRAFT_VERSION
-    mode: Mode = Mode.KRAFT
-    secure: Secure = Secure.NONE
+    mode: MetadataMode = MetadataMode.KRAFT
+    secure: ClientSecurity = ClientSecurity.NONE
     offsets_partitions: int = 1
     rack_of: Mapping[int, str] = field(default_factory=dict)
 
@@ -123,8 +123,8 @@ def build_spec(
     racks: int,
     log_dirs: tuple[int, ...],
     kafka: str | None,
-    mode: Mode,
-    secure: Secure,
+    mode: MetadataMode,
+    secure: ClientSecurity,
     offsets_partitions: int = 1,
     rack_of: Mapping[int, str] | None = None,
 ) -> SandboxSpec:
@@ -144,17 +144,21 @@ def build_spec(
             f"--rack-of names broker {unknown[0]}; with --brokers {brokers} the ids are {ids[0]} to {ids[-1]}",
             hint="a new broker needs a larger --brokers",
         )
-    version = kafka or (ZOOKEEPER_VERSION if mode is Mode.ZOOKEEPER else KRAFT_VERSION)
+    version = kafka or (ZOOKEEPER_VERSION if mode is MetadataMode.ZOOKEEPER else KRAFT_VERSION)
     matched = _VERSION.fullmatch(version)
     if not matched:
         raise UsageError(f"--kafka {version!r:.60} is not a Kafka version", hint=f"write it like {KRAFT_VERSION}")
     release = (int(matched[1]), int(matched[2]))
     if release < OLDEST[mode]:
-        hint = "use 2.4.0 or newer" if mode is Mode.ZOOKEEPER else "use 3.7.0 or newer, or --mode zookeeper from 2.4.0"
+        hint = (
+            "use 2.4.0 or newer"
+            if mode is MetadataMode.ZOOKEEPER
+            else "use 3.7.0 or newer, or --mode zookeeper from 2.4.0"
+        )
         raise UsageError(f"--kafka {version} is too old for the sandbox", hint=hint)
-    if mode is Mode.ZOOKEEPER and release >= (4, 0):
+    if mode is MetadataMode.ZOOKEEPER and release >= (4, 0):
         raise UsageError(f"Kafka {version} has no ZooKeeper mode", hint=f"use --kafka {ZOOKEEPER_VERSION}")
-    if mode is Mode.ZOOKEEPER and secure is not Secure.NONE:
+    if mode is MetadataMode.ZOOKEEPER and secure is not ClientSecurity.NONE:
         raise UsageError("--secure works with --mode kraft only", hint="leave out --mode zookeeper")
     return SandboxSpec(
         name=name,
@@ -169,7 +173,7 @@ def build_spec(
     )
 
 
-def continued(spec: SandboxSpec, before: SandboxSpec) -> SandboxSpec:
+def continue_spec(spec: SandboxSpec, before: SandboxSpec) -> SandboxSpec:
     """The request for a sandbox that has the shape `before`: racks given then stay.
 
     Raises `UsageError` where a broker of it is to have another rack: brokers keep theirs.
@@ -185,16 +189,16 @@ def continued(spec: SandboxSpec, before: SandboxSpec) -> SandboxSpec:
 
 def describe(spec: SandboxSpec) -> str:
     """A sandbox's shape in words."""
-    secured = "" if spec.secure is Secure.NONE else f", secured with {spec.secure}"
+    secured = "" if spec.secure is ClientSecurity.NONE else f", secured with {spec.secure}"
     return (
-        f"Kafka {spec.kafka} ({spec.mode}), {counted(spec.brokers, 'broker')}, {counted(spec.racks, 'rack')}, "
+        f"Kafka {spec.kafka} ({spec.mode}), {count_of(spec.brokers, 'broker')}, {count_of(spec.racks, 'rack')}, "
         f"{_dirs_words(spec)}{secured}"
     )
 
 
 def _dirs_words(spec: SandboxSpec) -> str:
     if len(set(spec.log_dirs)) == 1:
-        return f"{counted(spec.log_dirs[0], 'log dir')} each"
+        return f"{count_of(spec.log_dirs[0], 'log dir')} each"
     return f"{', '.join(map(str, spec.log_dirs))} log dirs in turn"
 
 
@@ -206,7 +210,7 @@ ZOOKEEPER = "ZOOKEEPER"
 CONTROLLER_ID = 1
 
 
-class Role(StrEnum):
+class NodeRole(StrEnum):
     """What a process does."""
 
     BROKER = "broker"
@@ -219,7 +223,7 @@ class Node:
     """One process: `ports` by listener name, `folder` and `log_dirs` as absolute paths."""
 
     id: int
-    role: Role
+    role: NodeRole
     folder: str
     ports: Mapping[str, int]
     rack: str | None = None
@@ -229,7 +233,7 @@ class Node:
     @property
     def label(self) -> str:
         """How messages name it: `broker 1001`, `the controller`, `ZooKeeper`."""
-        names = {Role.CONTROLLER: "the controller", Role.ZOOKEEPER: "ZooKeeper"}
+        names = {NodeRole.CONTROLLER: "the controller", NodeRole.ZOOKEEPER: "ZooKeeper"}
         return names.get(self.role, f"broker {self.id}")
 
     @property
@@ -240,12 +244,12 @@ class Node:
     @property
     def address(self) -> str:
         """`host:port` of the listener that others connect to."""
-        listener = {Role.BROKER: CLIENT, Role.CONTROLLER: CONTROLLER, Role.ZOOKEEPER: ZOOKEEPER}[self.role]
+        listener = {NodeRole.BROKER: CLIENT, NodeRole.CONTROLLER: CONTROLLER, NodeRole.ZOOKEEPER: ZOOKEEPER}[self.role]
         return f"{HOST}:{self.ports[listener]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class SandboxLayout:
     """All processes of a sandbox; `keeper` holds the metadata, `brokers` are sorted by id."""
 
     keeper: Node
@@ -264,7 +268,7 @@ class Layout:
 
 def broker_listeners(spec: SandboxSpec) -> tuple[str, ...]:
     """Listener names of a broker: a secured cluster keeps broker traffic on a listener of its own."""
-    return (CLIENT,) if spec.secure is Secure.NONE else (CLIENT, INTERNAL)
+    return (CLIENT,) if spec.secure is ClientSecurity.NONE else (CLIENT, INTERNAL)
 
 
 def ports_needed(spec: SandboxSpec) -> int:
@@ -277,7 +281,7 @@ def directories_needed(spec: SandboxSpec) -> int:
     return sum(spec.log_dirs_of(index) for index in range(spec.brokers))
 
 
-def lay_out(spec: SandboxSpec, root: str, ports: Sequence[int], directory_ids: Sequence[str]) -> Layout:
+def lay_out(spec: SandboxSpec, root: str, ports: Sequence[int], directory_ids: Sequence[str]) -> SandboxLayout:
     """Place every process under `root`.
 
     `ports` holds `ports_needed(spec)` distinct ports, `directory_ids` holds `directories_needed(spec)`
@@ -285,19 +289,19 @@ def lay_out(spec: SandboxSpec, root: str, ports: Sequence[int], directory_ids: S
     """
     port = iter(ports)
     directory = iter(directory_ids)
-    if spec.mode is Mode.ZOOKEEPER:
-        keeper = Node(id=0, role=Role.ZOOKEEPER, folder=f"{root}/zookeeper", ports={ZOOKEEPER: next(port)})
+    if spec.mode is MetadataMode.ZOOKEEPER:
+        keeper = Node(id=0, role=NodeRole.ZOOKEEPER, folder=f"{root}/zookeeper", ports={ZOOKEEPER: next(port)})
     else:
         folder = f"{root}/controller"
         keeper = Node(
             id=CONTROLLER_ID,
-            role=Role.CONTROLLER,
+            role=NodeRole.CONTROLLER,
             folder=folder,
             ports={CONTROLLER: next(port)},
             log_dirs=(f"{folder}/metadata",),
         )
     brokers = [broker_node(spec, root, index, port, directory) for index in range(spec.brokers)]
-    return Layout(keeper=keeper, brokers=tuple(brokers))
+    return SandboxLayout(keeper=keeper, brokers=tuple(brokers))
 
 
 def broker_node(spec: SandboxSpec, root: str, index: int, ports: Iterator[int], directory_ids: Iterator[str]) -> Node:
@@ -306,7 +310,7 @@ def broker_node(spec: SandboxSpec, root: str, index: int, ports: Iterator[int], 
     folder = f"{root}/broker-{node_id}"
     return Node(
         id=node_id,
-        role=Role.BROKER,
+        role=NodeRole.BROKER,
         folder=folder,
         ports={name: next(ports) for name in broker_listeners(spec)},
         rack=spec.rack(index),
@@ -353,9 +357,9 @@ class SandboxState:
     nodes: tuple[NodeRecord, ...]
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> SandboxLayout:
         """The layout the nodes were started with."""
-        return Layout(keeper=self.nodes[0].node, brokers=tuple(record.node for record in self.nodes[1:]))
+        return SandboxLayout(keeper=self.nodes[0].node, brokers=tuple(record.node for record in self.nodes[1:]))
 
     def broker(self, broker_id: int) -> NodeRecord | None:
         """The record of a broker, or None when the sandbox has no such broker."""
@@ -367,7 +371,7 @@ class SandboxState:
         return replace(self, nodes=nodes)
 
 
-def new_state(spec: SandboxSpec, layout: Layout, cluster_id: str, java: str) -> SandboxState:
+def new_state(spec: SandboxSpec, layout: SandboxLayout, cluster_id: str, java: str) -> SandboxState:
     """The state before anything was started."""
     nodes = tuple(NodeRecord(node=node) for node in layout.nodes)
     return SandboxState(spec=spec, phase=Phase.STARTING, cluster_id=cluster_id, java=java, nodes=nodes)

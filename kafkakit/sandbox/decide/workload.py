@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import parse_size
-from kafkakit.sandbox.decide.spec import Mode, Secure
+from kafkakit.sandbox.decide.spec import ClientSecurity, MetadataMode
 
 CHUNK_BYTES = 64 * 1024
 MAX_TOPICS = 1000
@@ -173,7 +173,7 @@ def chunk(block: bytes, number: int, size: int) -> bytes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class RecordTally:
     """Records by sequence number: `repeated` were read more than once, `lost` acknowledged but never read."""
 
     acknowledged: int
@@ -187,7 +187,7 @@ class Tally:
         return not self.lost
 
 
-def tally(acknowledged: Iterable[int], read: Iterable[int]) -> Tally:
+def tally(acknowledged: Iterable[int], read: Iterable[int]) -> RecordTally:
     """Compare what producers were told with what consumers saw; O(records)."""
     confirmed = set(acknowledged)
     seen: set[int] = set()
@@ -196,7 +196,7 @@ def tally(acknowledged: Iterable[int], read: Iterable[int]) -> Tally:
         count += 1
         repeated += number in seen
         seen.add(number)
-    return Tally(acknowledged=len(confirmed), read=count, repeated=repeated, lost=tuple(sorted(confirmed - seen)))
+    return RecordTally(acknowledged=len(confirmed), read=count, repeated=repeated, lost=tuple(sorted(confirmed - seen)))
 
 
 DEAD, NEW = 1004, 1007
@@ -211,8 +211,8 @@ class DemoRequest:
     """What to show: the sandbox's name and shape, the bytes to load and the throttle of the moves."""
 
     name: str
-    mode: Mode
-    secure: Secure
+    mode: MetadataMode
+    secure: ClientSecurity
     data: str
     throttle: str
 
@@ -245,7 +245,7 @@ class DemoRequest:
 class DemoOutcome:
     """The traffic's records, how many records the loaded topics held before and after, and how long it took."""
 
-    traffic: Tally
+    traffic: RecordTally
     loaded_before: int
     loaded_after: int
     seconds: float

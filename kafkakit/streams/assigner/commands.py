@@ -11,8 +11,8 @@ from kafkakit.cli.completion import complete_group_names
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Consent
 from kafkakit.cli.session import finish, open_session
-from kafkakit.streams.assigner.decide.assignment import FleetShape, SimulatedFleet, simulated
-from kafkakit.streams.assigner.standing import AssignerOptions, AutomaticPolicy
+from kafkakit.streams.assigner.decide.assignment import FleetShape, SimulatedFleet, simulate_fleet
+from kafkakit.streams.assigner.health import AssignerOptions, AutomaticPolicy
 
 
 @with_option_groups
@@ -39,7 +39,7 @@ def run(ctx: typer.Context, options: AssignerOptions, policy: AutomaticPolicy) -
     from kafkakit.cli.stream_operations import operation_ports
     from kafkakit.streams.assigner.act.leader import AssignerLoop, AssignerParts
     from kafkakit.streams.assigner.act.watching import AutomaticFailovers, OperationFailover
-    from kafkakit.streams.assigner.standing import LEASE_PATH
+    from kafkakit.streams.assigner.health import LEASE_PATH
     from kafkakit.streams.failover.api_act import OperationPorts
     from kafkakit.wiring import open_lease
 
@@ -83,7 +83,7 @@ def show(ctx: typer.Context) -> int:
     kafkakit --profile prod streams assigner show
     """
     from kafkakit.streams.assigner.act.leader import AssignerReader
-    from kafkakit.streams.assigner.standing import standing_report
+    from kafkakit.streams.assigner.health import standing_report
 
     cli = cli_context(ctx)
     with open_session(cli, read_only=True) as session:
@@ -113,16 +113,16 @@ def drain(
     kafkakit --profile prod streams assigner drain 3fa1 --yes
     """
     from kafkakit.core.errors import ExitCode
-    from kafkakit.core.quantities import counted, parse_duration_or_zero
+    from kafkakit.core.quantities import count_of, parse_duration_or_zero
     from kafkakit.streams.assigner.act.leader import Drains
-    from kafkakit.streams.assigner.standing import drain_report
+    from kafkakit.streams.assigner.health import drain_report
 
     cli, wait_s = cli_context(ctx), parse_duration_or_zero(wait, "--wait")
     with open_session(cli, read_only=consent.dry_run) as session:
         drains = Drains(session.control, session.clock)
         found = drains.worker(worker)
         count, name = drains.held(found), f"worker {found.id} ({found.holder})"
-        question = f"Let {name} take partitions again?" if undo else f"Take {counted(count, 'partition')} from {name}?"
+        question = f"Let {name} take partitions again?" if undo else f"Take {count_of(count, 'partition')} from {name}?"
         if consent.dry_run or not consent.confirm(cli, question):
             return finish(cli, drain_report(found, count, ExitCode.DONE, is_undone=undo, is_plan=True))
         if undo:
@@ -150,14 +150,14 @@ def explain(
     kafkakit --profile prod streams assigner explain orders billing
     """
     from kafkakit.streams.assigner.act.leader import AssignerReader
-    from kafkakit.streams.assigner.standing import explain_report, explained
+    from kafkakit.streams.assigner.health import explain_partitions, explain_report
     from kafkakit.streams.routes.api_act import RouteStore
 
     cli = cli_context(ctx)
     with open_session(cli, read_only=True) as session:
         reader = AssignerReader(session.control)
         route = RouteStore(session.control).existing(stream).route
-        found = explained(route, group, reader.workers(), reader.grants(), reader.draining())
+        found = explain_partitions(route, group, reader.workers(), reader.grants(), reader.draining())
     return finish(cli, explain_report(stream, group, found))
 
 
@@ -183,10 +183,11 @@ def simulate(
     \b
     kafkakit streams assigner simulate --workers 500 --streams 100 --partitions 100 --kill 1 --kill 10
     """
-    from kafkakit.streams.assigner.standing import simulation_report
+    from kafkakit.streams.assigner.health import simulation_report
 
     return finish(
-        cli_context(ctx), simulation_report(shape, simulated(SimulatedFleet(shape), kill or (), kill_cluster or ()))
+        cli_context(ctx),
+        simulation_report(shape, simulate_fleet(SimulatedFleet(shape), kill or (), kill_cluster or ())),
     )
 
 

@@ -19,7 +19,7 @@ from zlib import crc32
 
 from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import ConflictError, TryLaterError, UsageError
-from kafkakit.core.lease import MARGIN, Holder, Versioned
+from kafkakit.core.lease import MARGIN, Holder, VersionedValue
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.acting import Clock, pause
 from kafkakit.ports.stores import ControlStore
@@ -52,7 +52,7 @@ FENCED, HAS_MEMBERS = "FENCED", "UNKNOWN_MEMBER_ID"
 
 
 @dataclass(slots=True, kw_only=True)
-class _Owned:
+class _OwnedPartition:
     lease: PartitionLease
     written: CommittedOffset | None
     seen_s: float
@@ -137,7 +137,7 @@ class AssignedMember:
         self._rule = rule
         self._listener: AssignmentListener | None = None
         self._topics: frozenset[str] = frozenset()
-        self._owned: dict[TopicPartition, _Owned] = {}
+        self._owned: dict[TopicPartition, _OwnedPartition] = {}
         self._looked_s = self._again_s = float("-inf")
         self._answered_s = clock.monotonic()
 
@@ -253,9 +253,9 @@ class AssignedMember:
                     commit = CommittedOffset(offset=self._consumer.start_offset(partition, CALL_S))
                 restored = restore_commit(commit, lease.identity)
                 writer = restored.state.writer
-                if self._is_mine(writer, lease) or restored.is_newer or _same(commit, written.get(partition)):
+                if self._is_mine(writer, lease) or restored.is_newer or _is_same(commit, written.get(partition)):
                     claimed[partition] = commit
-                    self._owned[partition] = _Owned(lease=lease, written=commit, seen_s=sent_s)
+                    self._owned[partition] = _OwnedPartition(lease=lease, written=commit, seen_s=sent_s)
                     del left[partition]
                 elif writer is not None and writer.generation > lease.epoch:
                     del left[partition]  # the Assigner's next grant, or the next look at it, says why
@@ -291,7 +291,7 @@ class AssignedMember:
                 fenced.append(partition)
                 continue
             owned.seen_s = sent_s
-            if not self._is_mine(writer, owned.lease) and not _same(commit, owned.written) and owned.written:
+            if not self._is_mine(writer, owned.lease) and not _is_same(commit, owned.written) and owned.written:
                 again[partition] = owned.written
         if fenced:
             if self._listener is not None:
@@ -333,7 +333,7 @@ class AssignedMember:
         return writer == self._writer(lease)
 
 
-def _same(one: CommittedOffset | None, other: CommittedOffset | None) -> bool:
+def _is_same(one: CommittedOffset | None, other: CommittedOffset | None) -> bool:
     """Whether two commits say the same; brokers keep a NUL that clients add."""
     if one is None or other is None:
         return one is other
@@ -552,7 +552,7 @@ class WorkSession:
                 )
                 share.is_grouped = True
 
-    def _is_ours(self, found: Versioned) -> bool:
+    def _is_ours(self, found: VersionedValue) -> bool:
         return self.id.encode() in found.value
 
 

@@ -60,7 +60,7 @@ from kafkakit.streams.client.producer import (
     RecordParts,
     SerializingProducer,
 )
-from kafkakit.streams.client.watch import TracedHandlers, Watch, WatchParts
+from kafkakit.streams.client.watch import AgentSender, TracedHandlers, WatchParts
 from kafkakit.streams.client.workers import AsyncHandler, BatchHandler, Handler
 from kafkakit.streams.model.route import DLQ, LIVE, RETRY, Route, Segment, lane_client_id
 
@@ -120,7 +120,7 @@ class StreamClient:
         self._producers: list[Producer | DualProducer] = []
         self._consumers: list[StreamConsumer] = []
         self._logs: dict[str, LogReader] = {}
-        self._watch = Watch(parts.watch, parts.clock, self.metrics, self.figures)
+        self._watch = AgentSender(parts.watch, parts.clock, self.metrics, self.figures)
         self._ledgers: list[LedgerPorts] = []
         self._is_closed = False
         self._session: WorkSession | None = None

@@ -23,7 +23,7 @@ from kafkakit.ports.streams import (
     ReadRecord,
     TransactionalConsumer,
 )
-from kafkakit.streams.client.dead_letters import ConsumerHooks, ConsumerOptions, DeadLetters
+from kafkakit.streams.client.dead_letters import ConsumerHooks, ConsumerOptions, DeadLetterWriter
 from kafkakit.streams.client.decide.client_documents import ClientEntry, ClientKind
 from kafkakit.streams.client.decide.failures import Answers, Dependencies, WorkCounts
 from kafkakit.streams.client.decide.figures import add_counts
@@ -34,7 +34,7 @@ from kafkakit.streams.client.decide.partition_work import (
     PartitionWork,
     restore_commit,
 )
-from kafkakit.streams.client.decide.reading import Source
+from kafkakit.streams.client.decide.reading import TopicSource
 from kafkakit.streams.client.decide.work_rules import DependencyDownError
 from kafkakit.streams.client.producer import MakeOutput, RecordOutputs
 from kafkakit.streams.client.workers import (
@@ -43,7 +43,7 @@ from kafkakit.streams.client.workers import (
     ConsumerLifecycle,
     Handler,
     OwnedPartition,
-    RecordOrigin,
+    PartitionOrigin,
     SharedWork,
     StreamRecord,
 )
@@ -79,7 +79,7 @@ class ClusterReader:
         shared: SharedWork,
         dependencies: Dependencies,
         answers: Answers,
-        dead_letters: DeadLetters | None,
+        dead_letters: DeadLetterWriter | None,
         options: ConsumerOptions,
         hooks: ConsumerHooks,
         clock: Clock,
@@ -103,7 +103,7 @@ class ClusterReader:
         self._dead_letters = dead_letters
         self._options, self._hooks, self._clock = options, hooks, clock
         self._is_grouped, self._lifecycle = is_grouped, lifecycle
-        self._sources: Mapping[str, Source] = {}
+        self._sources: Mapping[str, TopicSource] = {}
         self._subscribed: frozenset[str] = frozenset()
         self._epoch = 0
         self._subscribed_s = 0.0
@@ -122,7 +122,7 @@ class ClusterReader:
         """Begin to read what `follow` named."""
         self._thread.start()
 
-    def follow(self, epoch: int, sources: Mapping[str, Source]) -> None:
+    def follow(self, epoch: int, sources: Mapping[str, TopicSource]) -> None:
         """Read these topics from now on; the thread takes them up at its next turn."""
         self._sources, self._epoch = dict(sources), epoch
 
@@ -382,7 +382,7 @@ class ClusterReader:
                 self.problem = f"{partition}: {restored.problem}" if restored.problem else self.problem
                 work, written = self._work_from(restored.state), restored.state
             owned = OwnedPartition(
-                origin=RecordOrigin(stream=self._stream, source=source, partition=partition),
+                origin=PartitionOrigin(stream=self._stream, source=source, partition=partition),
                 identity=identity,
                 rule=self._options.commit,
                 work=work,
@@ -397,7 +397,7 @@ class ClusterReader:
             self.owned |= {owned.partition: owned for owned in assigned}
 
     @staticmethod
-    def _is_of_earlier_topic(source: Source, identity: CommitIdentity, commit: CommittedOffset) -> bool:
+    def _is_of_earlier_topic(source: TopicSource, identity: CommitIdentity, commit: CommittedOffset) -> bool:
         """Whether an owner that had not noticed committed what it had read before the topic was created again."""
         earlier = (replace(identity, topic_id=topic_id) for topic_id in source.earlier_ids)
         return any(read_metadata(commit.metadata, commit.offset, each).is_proven for each in earlier)
@@ -494,7 +494,7 @@ class Outbox:
         self.is_over: Callable[[], bool] = lambda: False
         self._place, self._epoch, self._make, self._limit = place, epoch, make, limit_bytes
         self._changed = threading.Condition()
-        self._kept: dict[int, tuple[RecordOrigin, dict[int, RecordOutputs]]] = {}
+        self._kept: dict[int, tuple[PartitionOrigin, dict[int, RecordOutputs]]] = {}
         self._bytes = 0
         self._writes_in: int | None = None
 
@@ -509,13 +509,13 @@ class Outbox:
 
         return handle
 
-    def begin(self, origin: RecordOrigin) -> None:
+    def begin(self, origin: PartitionOrigin) -> None:
         """A partition was assigned, or is read anew: nothing of it is kept."""
         with self._changed:
             self._drop(origin)
             self._kept[id(origin)] = origin, {}
 
-    def forget(self, origin: RecordOrigin) -> None:
+    def forget(self, origin: PartitionOrigin) -> None:
         """The partition was taken away; what handlers still bring of it counts no more."""
         with self._changed:
             self._drop(origin)
@@ -581,7 +581,7 @@ class Outbox:
         for offset in [offset for offset in kept if _is_done(written, offset)]:
             self._bytes -= kept.pop(offset).size
 
-    def _drop(self, origin: RecordOrigin) -> None:
+    def _drop(self, origin: PartitionOrigin) -> None:
         _, kept = self._kept.pop(id(origin), (None, dict[int, RecordOutputs]()))
         self._bytes -= sum(outputs.size for outputs in kept.values())
         self._changed.notify_all()

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from kafkakit import __version__
 from kafkakit.config.read.environment import read_environment
-from kafkakit.config.read.settings import Given, Settings, load_settings
+from kafkakit.config.read.settings import GivenSettings, Settings, load_settings
 from kafkakit.ports.streams import GroupConsumer, MemberRule, StreamCluster, TransactionalConsumer, TransactionRule
 from kafkakit.streams.client.assigned_member import WorkerOptions
 from kafkakit.streams.client.client import AssignedParts, ClientParts, StreamClient
@@ -127,7 +127,7 @@ def connect(
     and `InputError` for configuration that is missing or wrong.
     """
     known = read_environment() if environment is None else environment
-    given = _given(profile, config, known)
+    given = _given_settings(profile, config, known)
     settings = _settings(given, known)
     own = own_settings(librdkafka or {})
 
@@ -221,14 +221,14 @@ def _datagram_sender(address: str, closing: ExitStack) -> Callable[[Sequence[byt
     return closing.enter_context(contextlib.closing(DogStatsd(address))).send
 
 
-def _given(profile: str | None, config: Path | None, environment: Mapping[str, str]) -> Given:
+def _given_settings(profile: str | None, config: Path | None, environment: Mapping[str, str]) -> GivenSettings:
     """What is named, as options of the command line: an argument is stronger than its variable, which may be empty."""
     file = environment.get("KAFKAKIT_CONFIG")
     config = Path(file) if config is None and file else config
     if profile is None and (named := environment.get("KAFKAKIT_PROFILE")):
-        return Given(profile=named, profile_origin="env", config=config)
-    return Given(profile=profile, profile_origin="argument", config=config)
+        return GivenSettings(profile=named, profile_origin="env", config=config)
+    return GivenSettings(profile=profile, profile_origin="argument", config=config)
 
 
-def _settings(given: Given, environment: Mapping[str, str]) -> Settings:
+def _settings(given: GivenSettings, environment: Mapping[str, str]) -> Settings:
     return load_settings(given, environment, warn=_LOG.warning, input_allowed=False)

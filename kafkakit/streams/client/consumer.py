@@ -11,14 +11,14 @@ from typing import Any, TypeVar
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import count_of
 from kafkakit.core.records import headers_of
 from kafkakit.ports.acting import Clock, repeat_every
 from kafkakit.ports.data import LogReader
 from kafkakit.ports.streams import GroupConsumer, ReadRecord
 from kafkakit.streams.client.assigned_member import GroupShare
 from kafkakit.streams.client.cluster_reader import ClusterReader, Outbox
-from kafkakit.streams.client.dead_letters import ConsumerHooks, ConsumerOptions, DeadLetters, Deserializer
+from kafkakit.streams.client.dead_letters import ConsumerHooks, ConsumerOptions, DeadLetterWriter, Deserializer
 from kafkakit.streams.client.decide.client_documents import ClientEntry, ClientKind
 from kafkakit.streams.client.decide.failures import Answers, Dependencies, WorkCounts
 from kafkakit.streams.client.decide.figures import ConsumerFigures, ConsumerState, PartitionFigures, add_counts
@@ -112,9 +112,9 @@ class StreamConsumer:
         self._answers = Answers(options.work)
         shares = LaneShares(self._plan.weights, options.concurrency, strict=options.strict_live)
         self._shared = SharedWork(shares, clock)
-        self._dead_letters: DeadLetters | None = None
+        self._dead_letters: DeadLetterWriter | None = None
         if hooks.reject is not None:
-            self._dead_letters = DeadLetters(
+            self._dead_letters = DeadLetterWriter(
                 hooks.reject, self._shared, clock, group, lambda: self._plan.epoch, self._life, hooks.spare
             )
         self._threads: ThreadWorkers | None = None
@@ -303,7 +303,7 @@ class StreamConsumer:
         problems += hanging
         if parked:
             tries = self._options.work.retry.max_tries
-            problems.append(f"{counted(parked, 'record')} failed {tries} times or more; nothing was handled since")
+            problems.append(f"{count_of(parked, 'record')} failed {tries} times or more; nothing was handled since")
         return ConsumerFigures(
             stream=self._stream,
             group=self._group,

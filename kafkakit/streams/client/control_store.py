@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from kafkakit.core.errors import ConflictError, InputError, KafkakitError, TryLaterError, UsageError
-from kafkakit.core.lease import Holder, Versioned
+from kafkakit.core.lease import Holder, VersionedValue
 from kafkakit.core.records import OutgoingRecord
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.stores import ControlStore
@@ -22,7 +22,7 @@ from kafkakit.streams.client.decide.client_documents import (
     ClientEntry,
     ClientRegistration,
     clients_folder,
-    merged,
+    merge_entries,
     registrations_of,
 )
 from kafkakit.streams.client.decide.figures import RouteCondition
@@ -336,7 +336,7 @@ class ClientRegistrar:
     def _look(self, *, is_new: bool) -> None:
         with self._lock:
             clients = tuple(self._clients)
-        entries = merged(entry for client in clients if (entry := client.registration()) is not None)
+        entries = merge_entries(entry for client in clients if (entry := client.registration()) is not None)
         now_s = self._clock.monotonic()
         is_due = now_s >= self._due_s
         if entries and (is_due or is_new or (entries != self._written and not self._problem)):
@@ -375,7 +375,7 @@ class ClientRegistrar:
         """A name that is used again: stores keep the version of each path for ever, also of those that are deleted."""
         return f"{clients_folder(self._stream)}/{self._random(2).hex()}"
 
-    def _is_ours(self, found: Versioned) -> bool:
+    def _is_ours(self, found: VersionedValue) -> bool:
         return self._id.encode() in found.value
 
     def _forget(self) -> None:

@@ -27,12 +27,18 @@ from kafkakit.streams.client.workers import (
     Checkpoint,
     ConsumerLifecycle,
     OwnedPartition,
-    RecordOrigin,
+    PartitionOrigin,
     SharedWork,
     StreamRecord,
 )
 from kafkakit.streams.model.guarded_reads import BatchVerdict, GuardedRead, VerdictKind
-from kafkakit.streams.model.provenance import RecordFailure, Reject, RetryStep, provenance_headers, read_retry_step
+from kafkakit.streams.model.provenance import (
+    LedgerReject,
+    RecordFailure,
+    RetryStep,
+    provenance_headers,
+    read_retry_step,
+)
 from kafkakit.streams.model.provenance import RecordOrigin as Place
 from kafkakit.streams.model.route import DLQ, RETRY
 
@@ -68,7 +74,7 @@ RejectSink = Callable[[RejectedRecord], object]
 """Writes a rejected record and returns when it is durable; an error means that it may not be, and it is repeated."""
 
 
-class DeadLetters:
+class DeadLetterWriter:
     """One thread that writes rejected records in order, and repeats what fails until it succeeds or is taken away.
 
     While `sink` fails, records of a partition that is full, and so not fetched, go to `spare`, if there is one. A
@@ -255,11 +261,11 @@ class ConsumerHooks:
 
     reject: RejectSink | None = None
     spare: RejectSink | None = None
-    guard: Callable[[RecordOrigin, int, int, BatchVerdict | None], LeftOut | None] | None = None
+    guard: Callable[[PartitionOrigin, int, int, BatchVerdict | None], LeftOut | None] | None = None
     filter: Callable[[ReadRecord], bool] | None = None
     checkpoint: Checkpoint | None = None
-    on_assign: Callable[[Sequence[RecordOrigin]], object] | None = None
-    on_revoke: Callable[[Sequence[RecordOrigin], bool], object] | None = None
+    on_assign: Callable[[Sequence[PartitionOrigin]], object] | None = None
+    on_revoke: Callable[[Sequence[PartitionOrigin], bool], object] | None = None
     is_healthy: Callable[[], object] | None = None
     key_deserializer: Deserializer | None = None
     value_deserializer: Deserializer | None = None
@@ -371,7 +377,7 @@ class BatchGuard:
         self._open_log, self._lane, self._group, self._clock = open_log, lane, group, clock
 
     def __call__(
-        self, origin: RecordOrigin, offset: int, epoch: int, verdict: BatchVerdict | None = None
+        self, origin: PartitionOrigin, offset: int, epoch: int, verdict: BatchVerdict | None = None
     ) -> LeftOut | None:
         """None where the batch does not show why it cannot be decoded."""
         verdict = verdict or self._verdict(origin, offset)
@@ -397,14 +403,14 @@ class BatchGuard:
         self._lane.write(json.dumps(note, separators=(",", ":")).encode(), None, headers)
         return LeftOut(next_offset=verdict.end)
 
-    def _verdict(self, origin: RecordOrigin, offset: int) -> BatchVerdict | None:
+    def _verdict(self, origin: PartitionOrigin, offset: int) -> BatchVerdict | None:
         log = self._open_log(origin.source.cluster_id)
         fetched = log.fetch({origin.partition: offset}, max_bytes=_FETCH_BYTES, wait_ms=_FETCH_MS)[origin.partition]
         read = GuardedRead(fetched=fetched, start=offset, limit_bytes=BATCH_LIMIT_BYTES)
         return next(read.pieces()).verdict
 
 
-def place_of(origin: RecordOrigin, offset: int, epoch: int, at_ms: int | None) -> Place:
+def place_of(origin: PartitionOrigin, offset: int, epoch: int, at_ms: int | None) -> Place:
     """Where a record lies, as its provenance tells it."""
     source = origin.source
     return Place(
@@ -455,7 +461,7 @@ class RejectReferences:
         source = rejected.record.origin.source
         if source.cluster_id not in self._ledgers:
             self._ledgers[source.cluster_id] = self._open(source.cluster_id)
-        entry = Reject(topic_id=source.topic_id, place=rejected.place, failure=failure_in(rejected))
+        entry = LedgerReject(topic_id=source.topic_id, place=rejected.place, failure=failure_in(rejected))
         self._ledgers[source.cluster_id].add([entry])
 
 

@@ -159,7 +159,7 @@ _WAIT_S = 1.0
 _FREE_AGAIN = 7 / 8
 
 
-class Entry(Delivery):
+class PendingDelivery(Delivery):
     """A record that a lane holds until it is acknowledged or given up; the lane's lock guards it."""
 
     __slots__ = ("is_over", "may_be_written", "number", "reason", "record", "refused_s", "sent_s", "size", "writer")
@@ -175,7 +175,7 @@ class Entry(Delivery):
         """Who has it on its way now."""
 
 
-Outcome = tuple[Entry, Result]
+Outcome = tuple[PendingDelivery, Result]
 _NO_RECORD: SentRecord = OutgoingRecord(value=None)
 
 
@@ -190,13 +190,13 @@ class KeptRecords:
         self._changed = threading.Condition(self.lock)
         self.limit_bytes, self.limit_records = limits.lane_bytes, limits.lane_records
         self._limits, self._clock = limits, clock
-        self.entries: dict[int, Entry] = {}
+        self.entries: dict[int, PendingDelivery] = {}
         self._sleepers = 0
 
     def __len__(self) -> int:
         return len(self.entries)
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[PendingDelivery]:
         return iter(tuple(self.entries.values()))
 
     @property
@@ -205,13 +205,13 @@ class KeptRecords:
         oldest = next(iter(self.entries.values()), None)
         return 0.0 if oldest is None else self._clock.monotonic() - oldest.sent_s
 
-    def take(self, record: SentRecord, size: int, now_s: float) -> Entry:
+    def take(self, record: SentRecord, size: int, now_s: float) -> PendingDelivery:
         """Keep a record that `make_space` found space for."""
         counters = self.counters
         number = counters.records = counters.records + 1
         counters.bytes += size
         self.bytes += size
-        entry = self.entries[number] = Entry(record, size, number, now_s)
+        entry = self.entries[number] = PendingDelivery(record, size, number, now_s)
         return entry
 
     def make_space(self, size: int, wait_s: float, lane: str, reason: Callable[[], str]) -> None:
@@ -227,7 +227,7 @@ class KeptRecords:
         if not self.is_closed and self._is_full(size):
             raise self._full(lane, reason)
 
-    def failed(self, entry: Entry, error: BaseException) -> Outcome:
+    def failed(self, entry: PendingDelivery, error: BaseException) -> Outcome:
         """Forget a record; after the lock is let go, `settle` gives its delivery the error."""
         del self.entries[entry.number]
         entry.is_over = True
@@ -238,10 +238,10 @@ class KeptRecords:
 
     def answered(
         self, answers: deque[Answer], count: int, place: Place, called: list[CallBacks]
-    ) -> list[tuple[Entry, NotDelivered]]:
+    ) -> list[tuple[PendingDelivery, NotDelivered]]:
         """Take so many answers out: records that are written get their results, and those of them for which something
         waits go to `called`, to `call_back` after the lock is let go. The others are returned."""
-        entries, counters, failed = self.entries, self.counters, list[tuple[Entry, NotDelivered]]()
+        entries, counters, failed = self.entries, self.counters, list[tuple[PendingDelivery, NotDelivered]]()
         with _lock:
             for _ in range(count):
                 entry, found = answers.popleft()
@@ -265,9 +265,9 @@ class KeptRecords:
         if self._sleepers and self.bytes <= self._limits.lane_bytes * _FREE_AGAIN:
             self._changed.notify_all()
 
-    def expired(self) -> list[Entry]:
+    def expired(self) -> list[PendingDelivery]:
         """The records whose time is over."""
-        before_s, found = self._clock.monotonic() - self._limits.delivery_s, list[Entry]()
+        before_s, found = self._clock.monotonic() - self._limits.delivery_s, list[PendingDelivery]()
         for entry in self.entries.values():
             if entry.sent_s > before_s:
                 break

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kafkakit.core.cluster_facts import CommittedOffset, Fetched, ItemError
+from kafkakit.core.cluster_facts import CommittedOffset, FetchedBatches, ItemError
 from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.acting import Clock, pause
@@ -210,7 +210,7 @@ class GuardedMember:
     def _request(self, wanted: Mapping[TopicPartition, int]) -> None:
         self._log.request_ahead(wanted, max_bytes=FETCH_BYTES, wait_ms=WAIT_MS, partition_bytes=PARTITION_BYTES)
 
-    def _answer(self, key: TopicPartition, reading: _Reading, fetched: Fetched) -> bool:
+    def _answer(self, key: TopicPartition, reading: _Reading, fetched: FetchedBatches) -> bool:
         """Take an answer; True where the next request can go out at once."""
         if fetched.error is not None:
             if fetched.error.name == _OUT_OF_RANGE:

@@ -31,7 +31,16 @@ from kafkakit.streams.client.decide.outgoing import (
     RecordRefusedError,
     lane_target,
 )
-from kafkakit.streams.client.delivery import CallBacks, Delivery, Entry, KeptRecords, Outcome, Place, call_back, settle
+from kafkakit.streams.client.delivery import (
+    CallBacks,
+    Delivery,
+    KeptRecords,
+    Outcome,
+    PendingDelivery,
+    Place,
+    call_back,
+    settle,
+)
 from kafkakit.streams.model.route import Route, Segment
 
 POLL_EVERY = 256
@@ -168,8 +177,8 @@ class LaneWriter:
         self._kept = KeptRecords(limits, clock)
         self._lock = self._kept.lock
         self._segments = LaneSegments(lane, open_segment, self, limits, clock)
-        self._backlog: deque[Entry] = deque()  # those of the kept records that wait for a segment
-        self._again: deque[tuple[float, Entry]] = deque()  # those that were refused, with when to try again
+        self._backlog: deque[PendingDelivery] = deque()  # those of the kept records that wait for a segment
+        self._again: deque[tuple[float, PendingDelivery]] = deque()  # those that were refused, with when to try again
         self._visitor = _Visitor()
         self._switch_from_s: float | None = None
 
@@ -408,7 +417,7 @@ class LaneWriter:
             self._kept.wake()
         return settled
 
-    def _not_written(self, entry: Entry, writer: SegmentWriter, error: Exception) -> Sequence[Outcome]:
+    def _not_written(self, entry: PendingDelivery, writer: SegmentWriter, error: Exception) -> Sequence[Outcome]:
         """A producer did not take a record: it waits for the next one, or is refused where the fault is another."""
         if isinstance(error, OperationFailedError):
             self._segments.replace(writer, str(error))
@@ -428,7 +437,7 @@ class LaneWriter:
         counters.longest_switch_ms = max(counters.longest_switch_ms, counters.last_switch_ms)
         self._switch_from_s = None
 
-    def _failed(self, entry: Entry, writer: SegmentWriter, found: NotDelivered) -> list[Outcome]:
+    def _failed(self, entry: PendingDelivery, writer: SegmentWriter, found: NotDelivered) -> list[Outcome]:
         now_s = self._clock.monotonic()
         entry.writer, entry.reason = None, found.reason
         if found.kind is FailureKind.REFUSED:
@@ -449,7 +458,7 @@ class LaneWriter:
         self._kept.wake()
         return settled
 
-    def _given_up(self, entry: Entry) -> Outcome:
+    def _given_up(self, entry: PendingDelivery) -> Outcome:
         reason = entry.reason or self._segments.reason() or "no broker answered"
         text = (
             f"a record of lane {self.lane} is given up after {self._clock.monotonic() - entry.sent_s:.3g} s: {reason}"

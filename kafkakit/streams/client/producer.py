@@ -86,7 +86,7 @@ class RecordParts(TypedDict, total=False):
     partition: int | None
 
 
-class Unacknowledged(NamedTuple):
+class UnacknowledgedRecords(NamedTuple):
     """How many records have no acknowledgement, by lane; lanes without any are left out."""
 
     lanes: tuple[tuple[str, int], ...]
@@ -209,23 +209,23 @@ class Producer:
             record = self._with_pathway(record, lane, self._hooks.pathway)
         return record, self._size(record)
 
-    def flush(self, timeout_s: float) -> Unacknowledged:
+    def flush(self, timeout_s: float) -> UnacknowledgedRecords:
         """Wait for the answers to all that was sent before; what has none when the time ends, by lane."""
         until_s = self._clock.monotonic() + timeout_s
         counts = ((lane.lane, lane.wait_until_answered(until_s)) for lane in self._writers())
-        return Unacknowledged(tuple((name, count) for name, count in counts if count))
+        return UnacknowledgedRecords(tuple((name, count) for name, count in counts if count))
 
-    def close(self, timeout_s: float = 30.0) -> Unacknowledged:
+    def close(self, timeout_s: float = 30.0) -> UnacknowledgedRecords:
         """Flush, then give up what has no answer and let go of everything; closing twice is harmless.
 
         What is given up may be written or not. Connections to a cluster that hangs end in the background.
         """
         if self._stop.is_set():
-            return Unacknowledged(())
+            return UnacknowledgedRecords(())
         self.flush(timeout_s)
         self._stop.set()
         self._follower.unsubscribe(self._follow)
-        return Unacknowledged(tuple((lane.lane, count) for lane in self._writers() if (count := lane.close())))
+        return UnacknowledgedRecords(tuple((lane.lane, count) for lane in self._writers() if (count := lane.close())))
 
     def metrics(self) -> ProducerMetrics:
         """What was counted since the start, and how each lane that was used is doing."""
@@ -492,9 +492,9 @@ class DualProducer:
             first.add_done_callback(partial(self._queue_repair, record))
             return first
         second = self._sent_to_secondary(record, lane, wait_s if self._policy is DualPolicy.BOTH else 0)
-        return _both(first, second) if self._policy is DualPolicy.BOTH else first
+        return _wait_for_both(first, second) if self._policy is DualPolicy.BOTH else first
 
-    def flush(self, timeout_s: float) -> Unacknowledged:
+    def flush(self, timeout_s: float) -> UnacknowledgedRecords:
         """Wait for both sides and the repairs; what is missing, with the secondary's lanes as `secondary/LANE`."""
         until_s = self._clock.monotonic() + timeout_s
         first = self.primary.flush(timeout_s)
@@ -502,9 +502,9 @@ class DualProducer:
             while self._repairs and (left_s := until_s - self._clock.monotonic()) > 0:
                 self._changed.wait(left_s)
             waiting = len(self._repairs)
-        return _together(first, self.secondary.flush(max(0.0, until_s - self._clock.monotonic())), waiting)
+        return _add_lanes(first, self.secondary.flush(max(0.0, until_s - self._clock.monotonic())), waiting)
 
-    def close(self, timeout_s: float = 30.0) -> Unacknowledged:
+    def close(self, timeout_s: float = 30.0) -> UnacknowledgedRecords:
         """Flush, then give up what has no answer; records in the repair queue stay on the primary alone."""
         self.flush(timeout_s)
         with self._changed:
@@ -513,7 +513,7 @@ class DualProducer:
         first, second = self.primary.close(0), self.secondary.close(0)
         if self._repairer.is_alive():
             self._repairer.join(JOIN_S)
-        return _together(first, second, waiting)
+        return _add_lanes(first, second, waiting)
 
     def metrics(self) -> ProducerMetrics:
         """The primary's."""
@@ -584,7 +584,7 @@ class DualProducer:
                     self._changed.wait(REPAIR_AGAIN_S)
 
 
-def _both(first: Delivery, second: Delivery) -> Delivery:
+def _wait_for_both(first: Delivery, second: Delivery) -> Delivery:
     """Done when both are, with the primary's place."""
     joined = Delivery()
     lock, left = threading.Lock(), [2]
@@ -602,9 +602,9 @@ def _both(first: Delivery, second: Delivery) -> Delivery:
     return joined
 
 
-def _together(first: Unacknowledged, second: Unacknowledged, repairs: int) -> Unacknowledged:
+def _add_lanes(first: UnacknowledgedRecords, second: UnacknowledgedRecords, repairs: int) -> UnacknowledgedRecords:
     lanes = [*first.lanes, *((f"secondary/{lane}", count) for lane, count in second.lanes)]
-    return Unacknowledged((*lanes, *((("secondary/repairs", repairs),) if repairs else ())))
+    return UnacknowledgedRecords((*lanes, *((("secondary/repairs", repairs),) if repairs else ())))
 
 
 _AGAIN_S = (0.001, 0.05)
@@ -637,11 +637,11 @@ class AsyncProducer:
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _AGAIN_S[1])
 
-    async def flush(self, timeout_s: float) -> Unacknowledged:
+    async def flush(self, timeout_s: float) -> UnacknowledgedRecords:
         """Wait for the answers to all that was sent before."""
         return await asyncio.to_thread(self._producer.flush, timeout_s)
 
-    async def close(self, timeout_s: float = 30.0) -> Unacknowledged:
+    async def close(self, timeout_s: float = 30.0) -> UnacknowledgedRecords:
         """Flush, then give up what has no answer."""
         return await asyncio.to_thread(self._producer.close, timeout_s)
 

@@ -172,7 +172,7 @@ class PathwayTracker:
             self._buckets.add(point)
 
 
-class Watch:
+class AgentSender:
     """Sends from a thread of its own, so that no record waits for an agent; without anything to send there is none."""
 
     def __init__(

@@ -32,7 +32,7 @@ from kafkakit.streams.client.decide.partition_work import (
     RecordFields,
     next_commit,
 )
-from kafkakit.streams.client.decide.reading import Chunk, LaneShares, Source
+from kafkakit.streams.client.decide.reading import Chunk, LaneShares, TopicSource
 from kafkakit.streams.client.decide.work_rules import NotYetError, failure_of
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, RouteMark, Writer
 
@@ -117,15 +117,15 @@ class ConsumerLifecycle:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordOrigin:
+class PartitionOrigin:
     """Where records come from: stream, lane, segment, cluster and partition."""
 
     stream: str
-    source: Source
+    source: TopicSource
     partition: TopicPartition
 
 
-class StreamRecord(tuple[ReadRecord, RecordOrigin, int]):
+class StreamRecord(tuple[ReadRecord, PartitionOrigin, int]):
     """One record of a stream. Its parts are read from the client's memory when they are asked for.
 
     A tuple of the client's record, its origin and its tries, since there are a million of them in a second.
@@ -134,7 +134,7 @@ class StreamRecord(tuple[ReadRecord, RecordOrigin, int]):
     __slots__ = ()
 
     @property
-    def origin(self) -> RecordOrigin:
+    def origin(self) -> PartitionOrigin:
         """Where it comes from."""
         return self[1]
 
@@ -196,7 +196,7 @@ class StreamRecords(Sequence[StreamRecord]):
 
     __slots__ = ("_origin", "_reads", "_tries")
 
-    def __init__(self, reads: Sequence[ReadRecord], origin: RecordOrigin, tries: int | Sequence[int]) -> None:
+    def __init__(self, reads: Sequence[ReadRecord], origin: PartitionOrigin, tries: int | Sequence[int]) -> None:
         self._reads, self._origin, self._tries = reads, origin, tries
 
     def __len__(self) -> int:
@@ -234,7 +234,7 @@ class OwnedPartition:
     `is_queued` may have records that are not done.
     """
 
-    origin: RecordOrigin
+    origin: PartitionOrigin
     identity: CommitIdentity
     rule: CommitRule
     work: PartitionWork[ReadRecord] | None
@@ -255,7 +255,7 @@ class OwnedPartition:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Task:
+class HandlerTask:
     """A chunk at a worker, and when it began (seconds of the monotonic clock)."""
 
     owned: OwnedPartition
@@ -285,7 +285,7 @@ class SharedWork:
         self._shares = shares
         self._clock = clock
         self._lanes: dict[str, _LaneQueue] = {}
-        self._tasks: list[Task] = []
+        self._tasks: list[HandlerTask] = []
         self._is_stopping = False
 
     def now_ms(self) -> int:
@@ -352,7 +352,7 @@ class SharedWork:
         """True after `stop`."""
         return self._is_stopping
 
-    def next(self, finished: Task | None, wait_s: float) -> Task | None:
+    def next(self, finished: HandlerTask | None, wait_s: float) -> HandlerTask | None:
         """Hand a finished task in and take the next one; None after `wait_s` without any, or when stopping."""
         with self.lock:
             if finished is not None:
@@ -374,7 +374,7 @@ class SharedWork:
         with self.lock:
             self.lock.wait_for(lambda: not (self._shares.are_all_busy and self._ready(self.now_ms())), wait_s)
 
-    def hand_in(self, task: Task) -> None:
+    def hand_in(self, task: HandlerTask) -> None:
         """Hand a task in without taking another."""
         with self.lock:
             self._finish(task)
@@ -401,7 +401,7 @@ class SharedWork:
         owned.committed_as = says
         return made
 
-    def _finish(self, task: Task) -> None:
+    def _finish(self, task: HandlerTask) -> None:
         self._tasks.remove(task)
         self._shares.ended(task.lane)
         handled = task.chunk.handled
@@ -413,7 +413,7 @@ class SharedWork:
             lane.record_s = max(took_s, lane.record_s / _GROWTH)
         self.lock.notify_all()
 
-    def _take(self) -> Task | None:
+    def _take(self) -> HandlerTask | None:
         if self._is_stopping:
             return None
         now_ms = self.now_ms()
@@ -431,7 +431,7 @@ class SharedWork:
                 chunk = owned.work.take(limit, now_ms) if _is_ours(owned, now_ms) else None
                 if chunk is not None:
                     self._shares.started(name, len(chunk.offsets), ready)
-                    task = Task(owned=owned, chunk=chunk, lane=name, began_s=self._clock.monotonic())
+                    task = HandlerTask(owned=owned, chunk=chunk, lane=name, began_s=self._clock.monotonic())
                     self._tasks.append(task)
                     return task
         return None
@@ -493,7 +493,7 @@ class ThreadWorkers:
             thread.start()
 
     def _work(self) -> None:
-        task: Task | None = None
+        task: HandlerTask | None = None
         while not self._shared.is_stopping or task is not None:
             task = self._shared.next(task, _WAIT_S)
             if task is None:
@@ -507,7 +507,7 @@ class ThreadWorkers:
                 self._shared.hand_in(task)
                 raise
 
-    def _handle_each(self, task: Task, handler: Handler) -> None:
+    def _handle_each(self, task: HandlerTask, handler: Handler) -> None:
         """One after another, for a bounded time: what is left goes back to the others."""
         chunk, origin, monotonic = task.chunk, task.owned.origin, self._clock.monotonic
         checkpoint, skipped = self._checkpoint, chunk.skipped
@@ -533,7 +533,7 @@ class ThreadWorkers:
                 return
         chunk.handled = len(chunk.records)
 
-    def _handle_batch(self, task: Task, handler: BatchHandler) -> None:
+    def _handle_batch(self, task: HandlerTask, handler: BatchHandler) -> None:
         chunk, origin = task.chunk, task.owned.origin
         records = StreamRecords(chunk.records, origin, chunk.tries)
         try:
@@ -647,7 +647,7 @@ class TaskWorkers:
             self._lifecycle.fail(error)
 
     async def _work(self, wake: asyncio.Event) -> None:
-        task: Task | None = None
+        task: HandlerTask | None = None
         while not self._shared.is_stopping or task is not None:
             wake.clear()
             task = self._shared.next(task, 0.0)
@@ -663,7 +663,7 @@ class TaskWorkers:
             except TimeoutError:
                 continue
 
-    async def _handle(self, task: Task) -> None:
+    async def _handle(self, task: HandlerTask) -> None:
         chunk, origin = task.chunk, task.owned.origin
         deadline_s, cancelled = task.began_s + _LONGEST_S, _times_cancelled()
         for index, record in enumerate(StreamRecords(chunk.records, origin, chunk.tries)):

@@ -37,7 +37,7 @@ from kafkakit.streams.demo.decide import (
     DemoSummary,
     LaneCounts,
     PhaseFigures,
-    moved,
+    move_route,
     percentile,
     phase_line,
     phase_text,
@@ -73,7 +73,7 @@ def run_streams_demo(plan: DemoPlan, tools: DemoTools, session: DemoSession) -> 
         with closing(session.open_control()) as store:
             change = _RouteChanges(RouteStore(store), tools)
             change(lambda route: replace(route, rules=(RULE,)), "a rule for the lane slow")
-            with session.open_client() as client, Traffic(client, tools.clock, plan.rate) as traffic:
+            with session.open_client() as client, StreamTraffic(client, tools.clock, plan.rate) as traffic:
                 summary = _Phases(plan, tools, session, traffic, change).run()
     return replace(summary, seconds=tools.clock.monotonic() - began_s)
 
@@ -87,7 +87,7 @@ class _RouteChanges:
         return self._routes.change(STREAM, edit, by="kafkakit streams demo", what=what, at_ms=at_ms)
 
 
-class Traffic:
+class StreamTraffic:
     """Writers and consumers of the stream, while the context is open; counts are by record number, in memory.
 
     `database_up` is the dependency that the handler needs.
@@ -117,7 +117,7 @@ class Traffic:
         self._writers: list[threading.Thread] = []
         self._producer: Producer = client.producer(STREAM)
 
-    def __enter__(self) -> "Traffic":
+    def __enter__(self) -> "StreamTraffic":
         with ExitStack() as stack:
             for _ in range(CONSUMERS):
                 consumer = self._client.consumer(STREAM, GROUP, handler=self._handle, options=_OPTIONS)
@@ -301,7 +301,7 @@ class Traffic:
 
 class _Phases:
     def __init__(
-        self, plan: DemoPlan, tools: DemoTools, session: DemoSession, traffic: Traffic, change: _RouteChanges
+        self, plan: DemoPlan, tools: DemoTools, session: DemoSession, traffic: StreamTraffic, change: _RouteChanges
     ) -> None:
         self._plan, self._tools, self._session, self._traffic, self._change = plan, tools, session, traffic, change
         self._done: list[PhaseFigures] = []
@@ -333,7 +333,7 @@ class _Phases:
 
     def _move(self) -> None:
         what = f"move to {self._plan.other}"
-        route = self._change(lambda route: moved(route, self._plan.other), what)
+        route = self._change(lambda route: move_route(route, self._plan.other), what)
         self._epoch = route.epoch
         self._other_id = next(key for key, profile in route.clusters.items() if profile == self._plan.other)
 

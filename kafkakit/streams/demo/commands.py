@@ -33,7 +33,7 @@ def demo(
     kafkakit streams demo --rate 1000 --phase 10s -o json
     """
     from kafkakit.config.read.environment import read_environment
-    from kafkakit.config.read.settings import Given, load_settings
+    from kafkakit.config.read.settings import GivenSettings, load_settings
     from kafkakit.core.quantities import parse_duration
     from kafkakit.sandbox.api import demo_environment
     from kafkakit.sandbox.api_act import DemoTools, refuse_existing, store_of
@@ -51,7 +51,7 @@ def demo(
 
     def open_routes() -> "ControlStore":
         return open_control(
-            load_settings(Given(profile=plan.home), environment, warn=cli.output.warn, input_allowed=False)
+            load_settings(GivenSettings(profile=plan.home), environment, warn=cli.output.warn, input_allowed=False)
         )
 
     session = DemoSession(

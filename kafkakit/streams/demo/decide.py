@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from kafkakit.core.errors import OperationFailedError, UsageError
 from kafkakit.report.report import Remarks, Report, ResultTable, attributes, single_row, text_of
-from kafkakit.sandbox.api import Tally, tally
+from kafkakit.sandbox.api import RecordTally, tally
 from kafkakit.streams.model.route import LIVE, SLOW, Lane, LaneRule, Route, SegmentState
 
 STREAM, GROUP = "orders", "billing"
@@ -69,7 +69,7 @@ class DemoPlan:
         return tuple(found)
 
 
-def moved(route: Route, profile: str) -> Route:
+def move_route(route: Route, profile: str) -> Route:
     """The route with the opened segments of a cluster active, and those that were active before them draining."""
     return replace(route, lanes=tuple(_moved_lane(lane, profile) for lane in route.lanes))
 
@@ -129,7 +129,7 @@ class DemoSummary:
     """The end of the demo; `wrongly_rejected` are in the dead-letter lane and were no poison."""
 
     events: DemoEvents
-    counted: Tally
+    counted: RecordTally
     wrongly_rejected: tuple[int, ...]
     phases: tuple[PhaseFigures, ...]
     seconds: float = 0.0

@@ -2,7 +2,7 @@
 
 from kafkakit.streams.failover.decide.history import EndKind, RunEnd
 from kafkakit.streams.failover.decide.operation import (
-    DeadLetters,
+    DeadLetterChoice,
     FailoverRequest,
     FenceChoice,
     OperationKind,

@@ -10,16 +10,16 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 
 from kafkakit.core.errors import ExitCode
-from kafkakit.core.quantities import counted, format_percent, format_rough_time
+from kafkakit.core.quantities import count_of, format_percent, format_rough_time
 from kafkakit.core.text import plain_value, shell_command
-from kafkakit.report.exports import exposition, gauge, single
+from kafkakit.report.exports import exposition, gauge, single_gauge
 from kafkakit.report.report import Part, RawDocument, Report, ResultTable, Section, attributes
-from kafkakit.streams.failover.decide.drained import NO_PROCESS, GroupDrain, Item, LiveView
+from kafkakit.streams.failover.decide.drain_proof import NO_PROCESS, GroupDrain, Item, LiveView
 from kafkakit.streams.failover.decide.evidence import DuplicateBudget
 from kafkakit.streams.failover.decide.history import (
     AuditedCommand,
     CertificateCheck,
-    Closing,
+    ClosingResult,
     EndKind,
     Rehearsal,
     RunEnd,
@@ -93,7 +93,7 @@ def status_report(
     )
 
 
-def closing_report(command: str, closing: Closing, program: str = "kafkakit", grace: str = "") -> Report:
+def closing_report(command: str, closing: ClosingResult, program: str = "kafkakit", grace: str = "") -> Report:
     """What became of an operation's topics; it exits with 1 where a late writer keeps them, 75 for dead letters.
 
     `grace` is what the printed command takes over, empty for the usual one.
@@ -108,7 +108,7 @@ def closing_report(command: str, closing: Closing, program: str = "kafkakit", gr
         Section("Kept until retention has deleted them, or they are copied:", closing.kept),
     ]
     if closing.copied:
-        lines += ["", f"copied to the current topics: {counted(closing.copied, 'record')}"]
+        lines += ["", f"copied to the current topics: {count_of(closing.copied, 'record')}"]
     if closing.kept or (check is not None and check.late):
         stream = record.operation.stream
         verb, name = "streams failover reclaim", record.operation.id
@@ -204,7 +204,7 @@ def _facts(record: OperationRecord) -> Section:
     if record.late:
         lines.append(f"seals that were void because of a late writer: {record.late}")
     for each in record.copies.values():
-        words = f"{counted(each.records + each.references, 'record')} copied, {each.passed:,} replayed before"
+        words = f"{count_of(each.records + each.references, 'record')} copied, {each.passed:,} replayed before"
         lines.append(f"segment {each.segment}: {words}" + (f", {each.gone:,} gone" if each.gone else ""))
     if record.left:
         lines.append(f"segments that stay readable for their dead letters: {', '.join(map(str, record.left))}")
@@ -230,7 +230,7 @@ def plan_report(plan: FailoverPlan, command: str = "streams failover plan", done
     moves = ResultTable(("lane", "topic", "partitions", "replication", "sources"), rows)
     rows = [(row.group, row.topic, row.offsets, row.size_bytes, row.time_lag_s, row.eta_s) for row in plan.backlog]
     backlog = ResultTable(("group", "topic", "offsets", "size_bytes", "time_lag_s", "eta_s"), rows)
-    total = counted(sum(row.offsets or 0 for row in plan.backlog), "offset")
+    total = count_of(sum(row.offsets or 0 for row in plan.backlog), "offset")
     letters = [
         (row.topic, row.cluster, row.letters, row.references, row.gone, ", ".join(row.groups) or "no group", row.then)
         for row in plan.letters
@@ -340,9 +340,9 @@ def live_metrics(view: LiveView) -> str:
     families = [
         gauge("step", "1 for the step that the open operation is at, 0 for the others.",
               *(((("step", step),), float(view.step == step)) for step in Step if not step.is_over)),
-        single("epoch", "The epoch of the route.", view.epoch),
-        gauge("step_seconds", "How long the operation is at its step.", *_known(view.step_s)),
-        gauge("eta_seconds", "Time until the old topics are drained.", *_known(view.eta_s)),
+        single_gauge("epoch", "The epoch of the route.", view.epoch),
+        gauge("step_seconds", "How long the operation is at its step.", *_known_gauge(view.step_s)),
+        gauge("eta_seconds", "Time until the old topics are drained.", *_known_gauge(view.eta_s)),
         gauge("waiting", "1 for what the operation waits for.",
               *(((("reason", view.reason),), 1.0) for _ in range(bool(view.reason)))),
         gauge("segment_end", "The sum of the ends of a segment's logs.",
@@ -397,7 +397,7 @@ def _segment(lane: str, topic: str, state: str) -> tuple[tuple[str, str], ...]:
     return (("lane", lane), ("topic", topic), ("state", state))
 
 
-def _known(value: float | None) -> tuple[tuple[tuple[tuple[str, str], ...], float], ...]:
+def _known_gauge(value: float | None) -> tuple[tuple[tuple[tuple[str, str], ...], float], ...]:
     return () if value is None else (((), value),)
 
 
@@ -436,7 +436,7 @@ def history_report(
             ResultTable(HISTORY_COLUMNS, rows, empty=f"stream {stream}: no operation was ever begun"),
             ResultTable(COMMAND_COLUMNS, [_command_row(each) for each in commands], "Commands:", empty=""),
         ),
-        warnings=(f"{counted(damaged, 'line')} of the audit log cannot be read",) if damaged else (),
+        warnings=(f"{count_of(damaged, 'line')} of the audit log cannot be read",) if damaged else (),
     )
 
 

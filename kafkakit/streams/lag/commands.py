@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from kafkakit.core.errors import KafkakitError
     from kafkakit.report.report import Report
     from kafkakit.streams.lag.act.monitor import MonitorContext, MonitoredCluster, MonitorPace
-    from kafkakit.streams.lag.decide.monitors import Look
+    from kafkakit.streams.lag.decide.monitors import MonitorsLook
 
 
 app = new_group("Measure how far consumer groups are behind, in records and in time.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterChoice:
+class LagClusters:
     """The clusters to measure, and how far clocks may differ."""
 
     clusters: str | None = option(
@@ -58,9 +58,9 @@ class ClusterChoice:
         from kafkakit.wiring import load_clients
 
         load_clients()  # each cluster has threads that use them
-        return tuple(_monitored(name, settings) for name, settings in self._settings(cli))
+        return tuple(_monitored_cluster(name, settings) for name, settings in self._settings(cli))
 
-    def failure(self, look: Look) -> KafkakitError | None:
+    def failure(self, look: MonitorsLook) -> KafkakitError | None:
         """The error for clusters that are not known."""
         return look.failure_of(are_profiles=self.clusters is not None)
 
@@ -136,7 +136,7 @@ class RowChoice:
     internal: bool = option(False, "--internal", help="Also show topics whose names begin with __.")
     tags: TagSource = NO_TAGS
 
-    def filter(self, cli: CliContext, which: ClusterChoice) -> RowFilter:
+    def filter(self, cli: CliContext, which: LagClusters) -> RowFilter:
         """The rows that match; a topic glob may name internal topics. Reads tags where a query looks at some."""
         patterns = parse_patterns(self.topics or "")
         queries = tuple(pattern for pattern in patterns if query_of(pattern) is not None)
@@ -170,9 +170,9 @@ class WaitLimit:
 
 @app.command("once", cls=CliCommand, short_help="Show the lag of all groups now.")
 @with_option_groups
-def once(
+def show_once(
     ctx: typer.Context,
-    which: ClusterChoice,
+    which: LagClusters,
     layout: ViewRequest,
     rows: RowChoice,
     limit: WaitLimit,
@@ -220,7 +220,7 @@ def once(
 @with_option_groups
 def watch(
     ctx: typer.Context,
-    which: ClusterChoice,
+    which: LagClusters,
     layout: ViewRequest,
     rows: RowChoice,
     limit: WaitLimit,
@@ -354,7 +354,7 @@ class SilenceOptions:
 
         return parse_duration(self.silence_limit, "--silence-limit")
 
-    def moved(self, cli: CliContext, look: Look) -> dict[tuple[str, str], str]:
+    def moved(self, cli: CliContext, look: MonitorsLook) -> dict[tuple[str, str], str]:
         """The runs that move topics, by cluster and topic; none where nothing is to be silenced."""
         from kafkakit.streams.lag.act.fleet import moves_of_look
         from kafkakit.wiring import system_clock
@@ -367,7 +367,7 @@ class SilenceOptions:
 @with_option_groups
 def check(
     ctx: typer.Context,
-    which: ClusterChoice,
+    which: LagClusters,
     rows: RowChoice,
     limits: LimitOptions,
     limit: CheckWaitLimit,
@@ -421,7 +421,7 @@ DEFAULT_LISTEN = "127.0.0.1:9105"
 @with_option_groups
 def serve(
     ctx: typer.Context,
-    which: ClusterChoice,
+    which: LagClusters,
     listen: Annotated[
         str,
         typer.Option(
@@ -488,7 +488,7 @@ def serve(
     from kafkakit.adapters.host import life_of, notify_service, resident_bytes, this_holder
     from kafkakit.adapters.metrics_services import DogStatsd
     from kafkakit.cli.session import open_session
-    from kafkakit.core.quantities import counted
+    from kafkakit.core.quantities import count_of
     from kafkakit.core.rpc import answer_pages, is_loopback, parse_listen
     from kafkakit.streams.lag.act.fleet import ClusterShares, Fleet, LagService, run_service
     from kafkakit.streams.lag.decide.monitors import instance_name
@@ -514,7 +514,7 @@ def serve(
             cli.output.warn(
                 f"{server.address} can be reached from other machines, without authentication or encryption"
             )
-        shown = counted(len(clusters), "cluster")
+        shown = count_of(len(clusters), "cluster")
         cli.output.say(f"serving http://{server.address}/metrics, /json and /healthz for {shown}")
         run_service(
             service,
@@ -564,7 +564,7 @@ def share_groups(
     finish(cli, share_group_report({g.group: g.state for g in listed}, found))
 
 
-def _monitored(name: str, settings: Settings) -> MonitoredCluster:
+def _monitored_cluster(name: str, settings: Settings) -> MonitoredCluster:
     from functools import partial
 
     from kafkakit.streams.lag.act.monitor import MonitoredCluster

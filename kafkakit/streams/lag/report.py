@@ -11,12 +11,12 @@ from typing import Any
 
 from kafkakit.core.cluster_facts import GroupState, ItemError, ShareOffset
 from kafkakit.core.errors import ExitCode, KafkakitError, OperationFailedError, TryLaterError
-from kafkakit.core.text import printable, shown_name
+from kafkakit.core.text import sanitize, shown_name
 from kafkakit.report.report import Part, Report, ResultTable, attributes, records
-from kafkakit.streams.lag.decide.limits import GRAVITY, Breach, CheckResult, Verdict
+from kafkakit.streams.lag.decide.limits import GRAVITY, Breach, CheckResult, LagVerdict
 from kafkakit.streams.lag.decide.measure.table import LagStatus
 from kafkakit.streams.lag.decide.measure.time_lag import NOT_KNOWN, range_text, span_text, utc_text
-from kafkakit.streams.lag.decide.monitors import Look, MonitorCondition, MonitorPhase
+from kafkakit.streams.lag.decide.monitors import MonitorCondition, MonitorPhase, MonitorsLook
 from kafkakit.streams.lag.decide.views import KINDS, LagView, Readers, ViewLevel, ViewLine
 
 VIEW_COLUMNS: tuple[str, ...] = (
@@ -30,7 +30,7 @@ MAX_NOTES = 20
 
 def view_report(
     command: str,
-    look: Look,
+    look: MonitorsLook,
     view: LagView,
     failure: KafkakitError | None = None,
     readers: Readers | None = None,
@@ -167,8 +167,8 @@ def age_text(line: ViewLine, at_ms: int) -> str:
     if not known:
         return "never"
     if lag_ms >= 0 and time_ms >= 0 and abs(lag_ms - time_ms) >= _ONE_MOMENT_MS:
-        return f"{_ago(at_ms, lag_ms)}, time lag {_ago(at_ms, time_ms)}"
-    return _ago(at_ms, min(known))
+        return f"{_ago_text(at_ms, lag_ms)}, time lag {_ago_text(at_ms, time_ms)}"
+    return _ago_text(at_ms, min(known))
 
 
 def view_rows(view: LagView) -> tuple[tuple[object, ...], ...]:
@@ -223,8 +223,8 @@ def line_data(line: ViewLine) -> dict[str, Any]:
         "retention_left_s": _seconds(line.retention_left_ms),
         "retention_low_s": _seconds(line.retention_low_ms),
         "retention_basis": line.retention_basis.word,
-        "consumed_per_s": _rounded(line.consumed_per_s),
-        "produced_per_s": _rounded(line.produced_per_s),
+        "consumed_per_s": _round_rate(line.consumed_per_s),
+        "produced_per_s": _round_rate(line.produced_per_s),
         **attributes(line, "unknown stale"),
         "lag_as_of_ms": _or_none(line.lag_as_of_ms),
         "as_of_ms": _or_none(line.oldest_as_of_ms),
@@ -271,7 +271,7 @@ def _name_cells(line: ViewLine, kinds: Sequence[str]) -> list[object]:
     return [shown_name(line.group) if kind == "group" else found[kind] for kind in kinds]
 
 
-def _ago(at_ms: int, then_ms: int) -> str:
+def _ago_text(at_ms: int, then_ms: int) -> str:
     return f"{span_text(max(0, at_ms - then_ms))} ago"
 
 
@@ -283,7 +283,7 @@ def _seconds(ms: int | None) -> float | None:
     return None if ms is None else round(ms / 1000, 3)
 
 
-def _rounded(rate: float | None) -> float | None:
+def _round_rate(rate: float | None) -> float | None:
     return None if rate is None else round(rate, 3)
 
 
@@ -357,12 +357,12 @@ COMMAND = "streams lag check"
 CHECK_COLUMNS = ("verdict", "cluster", "group", "topic", "partition", "reason", "owner")
 
 
-def check_report(found: CheckResult, look: Look, *, nagios: bool) -> Report:
+def check_report(found: CheckResult, look: MonitorsLook, *, nagios: bool) -> Report:
     """The verdict over all clusters: one that is not known may be critical, so it outweighs a warning.
 
     With `nagios` the exit code is the verdict's number.
     """
-    verdict = max(found.verdict, Verdict.UNKNOWN if look.missing else Verdict.OK, key=GRAVITY.index)
+    verdict = max(found.verdict, LagVerdict.UNKNOWN if look.missing else LagVerdict.OK, key=GRAVITY.index)
     summary = _summary(found, verdict, look)
     rows = tuple(_row(b, b.text) for b in found.breaches)
     silenced = tuple(_row(b, f"{b.text}; run {b.run} moves the topic") for b in found.silenced)
@@ -371,7 +371,7 @@ def check_report(found: CheckResult, look: Look, *, nagios: bool) -> Report:
         for owner, (gravest, count) in sorted(found.owners.items())
     ]
     unknown = ExitCode.TRY_LATER if look.failure is None else look.failure.exit_code
-    codes = {Verdict.OK: ExitCode.DONE, Verdict.UNKNOWN: unknown}
+    codes = {LagVerdict.OK: ExitCode.DONE, LagVerdict.UNKNOWN: unknown}
     return Report(
         command=COMMAND,
         data={
@@ -404,10 +404,10 @@ def report_or_unknown(checked: Callable[[], Report]) -> Report:
     except KafkakitError as error:
         summary = f"LAG UNKNOWN - {' '.join(error.message.split())}"
         data = {"verdict": "unknown", "summary": summary}
-        return Report(command=COMMAND, data=data, sections=(summary,), code=int(Verdict.UNKNOWN))
+        return Report(command=COMMAND, data=data, sections=(summary,), code=int(LagVerdict.UNKNOWN))
 
 
-def _summary(found: CheckResult, verdict: Verdict, look: Look) -> str:
+def _summary(found: CheckResult, verdict: LagVerdict, look: MonitorsLook) -> str:
     if not look.missing:
         return found.summary
     name, reason = look.gravest_missing
@@ -470,7 +470,7 @@ def _failure(refused: Mapping[str, ItemError]) -> KafkakitError | None:
         return None
     group, error = min(refused.items())
     others = f" (and {len(refused) - 1} more groups)" if len(refused) > 1 else ""
-    message = f"share group {printable(group)} cannot be read: {error}{others}"
+    message = f"share group {sanitize(group)} cannot be read: {error}{others}"
     if any(e.retriable for e in refused.values()):
         return TryLaterError(message)
     is_denied = any(e.is_denied for e in refused.values())

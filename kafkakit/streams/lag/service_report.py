@@ -16,10 +16,10 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.rpc import HttpPage
 from kafkakit.core.text import plain_value
 from kafkakit.report import exports
-from kafkakit.report.exports import Labels, MetricFamily, gauge, single
+from kafkakit.report.exports import Labels, MetricFamily, gauge, single_gauge
 from kafkakit.streams.lag.decide.measure.table import LagStatus
 from kafkakit.streams.lag.decide.measure.time_lag import FigureFlag, TimeLag
-from kafkakit.streams.lag.decide.monitors import MonitorCondition, MonitorPhase, Published
+from kafkakit.streams.lag.decide.monitors import MonitorCondition, MonitorPhase, PublishedState
 from kafkakit.streams.lag.decide.views import LagView, LineOrder, RowFilter, ViewLevel, ViewLine, ViewRequest, view
 from kafkakit.streams.lag.report import view_data
 
@@ -35,7 +35,7 @@ JSON_MEDIA = "application/json"
 
 
 def service_pages(
-    published: Callable[[], Published],
+    published: Callable[[], PublishedState],
     is_healthy: Callable[[], bool],
     max_series: int,
     partition_groups: Sequence[str] = (),
@@ -150,7 +150,7 @@ def datagrams(
     return exports.datagrams(found, PREFIX, tags=tags, max_bytes=max_bytes)
 
 
-def _fresh(lag: TimeLag, value_ms: int | None) -> float | None:
+def _fresh_seconds(lag: TimeLag, value_ms: int | None) -> float | None:
     return None if value_ms is None or lag.flags & FigureFlag.STALE else value_ms / 1000
 
 
@@ -158,21 +158,21 @@ def _seconds_if_known(value_ms: int | None) -> float | None:
     return None if value_ms is None else value_ms / 1000
 
 
-def _now(line: ViewLine, value: float | None) -> float | None:
+def _current_value(line: ViewLine, value: float | None) -> float | None:
     """What all partitions went into; with a stale one among them it is not of now."""
     return None if line.stale else value
 
 
 def _where_known(line: ViewLine, value: float) -> float | None:
     """A sum over partitions; none of which known is no sum."""
-    return _now(line, value) if line.unknown < line.partitions else None
+    return _current_value(line, value) if line.unknown < line.partitions else None
 
 
-def _low(line: ViewLine) -> float | None:
+def _low_bound(line: ViewLine) -> float | None:
     """The surest bound of all partitions, or of the worst alone where another one is stale."""
     if line.unknown == line.partitions:
         return None
-    return _fresh(line.backlog, line.backlog.low_ms if line.stale else line.max_low_ms)
+    return _fresh_seconds(line.backlog, line.backlog.low_ms if line.stale else line.max_low_ms)
 
 
 def _oldest_ms(line: ViewLine) -> int | None:
@@ -190,44 +190,48 @@ _GAUGES: tuple[tuple[str, str, LineFigure], ...] = (
     (
         "held_back_since_timestamp_seconds",
         "Since when the oldest transaction is open that keeps readers of committed data waiting; absent for none.",
-        lambda n: _now(n, _seconds_if_known(n.held_ms)),
+        lambda n: _current_value(n, _seconds_if_known(n.held_ms)),
     ),
     ("pending_records", "Records that no commit marks as done.", lambda n: _where_known(n, n.pending)),
     (
         "records_without_commit",
         "Records in partitions that members own and for which the group never committed.",
-        lambda n: _now(n, n.unread),
+        lambda n: _current_value(n, n.unread),
     ),
     ("lost_records", "Records deleted before the group processed them.", lambda n: _where_known(n, n.lost)),
     (
         "backlog_seconds",
         "Age of the oldest record not done by the time that it carries, in the worst partition.",
-        lambda n: _fresh(n.backlog, n.backlog.estimate_ms),
+        lambda n: _fresh_seconds(n.backlog, n.backlog.estimate_ms),
     ),
-    ("backlog_low_seconds", "Proven lower bound of that age.", _low),
-    ("backlog_high_seconds", "Proven upper bound of that age.", lambda n: _fresh(n.backlog, n.backlog.high_ms)),
+    ("backlog_low_seconds", "Proven lower bound of that age.", _low_bound),
+    ("backlog_high_seconds", "Proven upper bound of that age.", lambda n: _fresh_seconds(n.backlog, n.backlog.high_ms)),
     (
         "arrival_seconds",
         "Time since the oldest record not done came into the log, in the worst partition.",
-        lambda n: _fresh(n.arrival, n.arrival.estimate_ms),
+        lambda n: _fresh_seconds(n.arrival, n.arrival.estimate_ms),
     ),
     (
         "arrival_low_seconds",
         "Proven lower bound of that time.",
-        lambda n: _fresh(n.arrival, n.arrival.low_ms if n.unknown < n.partitions else None),
+        lambda n: _fresh_seconds(n.arrival, n.arrival.low_ms if n.unknown < n.partitions else None),
     ),
-    ("arrival_high_seconds", "Proven upper bound of that time.", lambda n: _fresh(n.arrival, n.arrival.high_ms)),
+    (
+        "arrival_high_seconds",
+        "Proven upper bound of that time.",
+        lambda n: _fresh_seconds(n.arrival, n.arrival.high_ms),
+    ),
     (
         "live_seconds",
         "Age of the newest done record while newer ones wait, in the worst partition.",
-        lambda n: _fresh(n.live, n.live.estimate_ms),
+        lambda n: _fresh_seconds(n.live, n.live.estimate_ms),
     ),
     (
         "live_low_seconds",
         "Proven lower bound of that age.",
-        lambda n: _fresh(n.live, n.live.low_ms if n.live.estimate_ms is not None else None),
+        lambda n: _fresh_seconds(n.live, n.live.low_ms if n.live.estimate_ms is not None else None),
     ),
-    ("live_high_seconds", "Proven upper bound of that age.", lambda n: _fresh(n.live, n.live.high_ms)),
+    ("live_high_seconds", "Proven upper bound of that age.", lambda n: _fresh_seconds(n.live, n.live.high_ms)),
     (
         "as_of_timestamp_seconds",
         "Time of the oldest figure: a lag counts from the newest commit to the end as it was then.",
@@ -244,15 +248,15 @@ _GAUGES: tuple[tuple[str, str, LineFigure], ...] = (
     (
         "eta_seconds",
         "Time to catch up at the present rates; absent for never.",
-        lambda n: _now(n, _seconds_if_known(n.eta_ms)),
+        lambda n: _current_value(n, _seconds_if_known(n.eta_ms)),
     ),
     (
         "retention_left_seconds",
         "Time until the first records are lost.",
-        lambda n: _now(n, _seconds_if_known(n.retention_left_ms)),
+        lambda n: _current_value(n, _seconds_if_known(n.retention_left_ms)),
     ),
-    ("consumed_records_per_second", "Rate of the commits.", lambda n: _now(n, n.consumed_per_s)),
-    ("produced_records_per_second", "Rate of the ends.", lambda n: _now(n, n.produced_per_s)),
+    ("consumed_records_per_second", "Rate of the commits.", lambda n: _current_value(n, n.consumed_per_s)),
+    ("produced_records_per_second", "Rate of the ends.", lambda n: _current_value(n, n.produced_per_s)),
 )
 _PARTITION_GAUGES = (
     ("records", "Offsets from the committed one to the end of one partition."),
@@ -322,7 +326,7 @@ CONDITIONS: tuple[tuple[str, str, ConditionFigure], ...] = (
     ("missing_topics", "Topics with commits that do not exist.", lambda c: float(c.missing_topics_count)),
     ("ends_unknown", "Partitions without an answer about their end.", lambda c: float(sum(c.end_errors.values()))),
     ("commit_records", "Records of the offsets topic read since the start.", lambda c: float(c.totals.records)),
-    ("unreadable_records", "Records and batches that cannot be read.", lambda c: float(_unread(c))),
+    ("unreadable_records", "Records and batches that cannot be read.", lambda c: float(_count_unread(c))),
     ("left_out_commits", "Commits beyond what may be held.", lambda c: float(c.left_out)),
     ("left_out_metadata", "Commits whose metadata is too large to be kept.", lambda c: float(c.refused_metadata)),
     (
@@ -342,7 +346,7 @@ CONDITIONS: tuple[tuple[str, str, ConditionFigure], ...] = (
 
 
 def all_families(
-    published: Published, max_series: int, partition_groups: Sequence[str] = ()
+    published: PublishedState, max_series: int, partition_groups: Sequence[str] = ()
 ) -> tuple[MetricFamily, ...]:
     """Everything; of the group-topics, and of the partitions of `partition_groups`, at most `max_series` have series of
     their own."""
@@ -359,16 +363,18 @@ def all_families(
             "1 for a cluster whose figures this instance publishes, 0 for the others.",
             *(((("cluster", name),), value) for name, value in sorted(carried)),
         ),
-        single("instances", "Instances that share the clusters, as far as this one knows.", published.instances),
+        single_gauge("instances", "Instances that share the clusters, as far as this one knows.", published.instances),
     )
 
 
-def published_datagrams(published: Published, max_series: int, partition_groups: Sequence[str] = ()) -> list[bytes]:
+def published_datagrams(
+    published: PublishedState, max_series: int, partition_groups: Sequence[str] = ()
+) -> list[bytes]:
     """Everything as DogStatsD datagrams."""
     return datagrams(all_families(published, max_series, partition_groups))
 
 
-def instance_data(published: Published) -> dict[str, object]:
+def instance_data(published: PublishedState) -> dict[str, object]:
     """The instance as plain data."""
     return {"carries": list(published.carried), "others": list(published.others), "instances": published.instances}
 
@@ -384,5 +390,5 @@ def _seconds_unless_negative(ms: int) -> float | None:
     return None if ms < 0 else ms / 1000
 
 
-def _unread(c: MonitorCondition) -> int:
+def _count_unread(c: MonitorCondition) -> int:
     return c.totals.undecodable + c.totals.unreadable_batches

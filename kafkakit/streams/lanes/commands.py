@@ -203,7 +203,7 @@ def replay(
         consent.require_possible(cli)  # the lease of the replay is taken before the question
         guard, clock = (lambda: None), opened.clock
         if not consent.dry_run:
-            guard, clock = claimed(ctx, opened, stack, stream, "replay", is_topic=foreign is not None)
+            guard, clock = claim_stream(ctx, opened, stack, stream, "replay", is_topic=foreign is not None)
         replayer = Replayer(clusters, clock, guard, wait_s=opened.settings.request_timeout_s)
         is_plan = consent.dry_run or not consent.yes
         outcome = replayer.replay(route, matches, budget, to=target.lane, is_plan=is_plan, origins=foreign)
@@ -300,7 +300,7 @@ def copy(
         opened = stack.enter_context(open_session(cli, read_only=True))
         guard, clock = (lambda: None), opened.clock
         if not dry_run:
-            guard, clock = claimed(ctx, opened, stack, stream, "copy")
+            guard, clock = claim_stream(ctx, opened, stack, stream, "copy")
         clusters = clusters_of(ctx, stack, read_only=dry_run)
         copier = RejectCopier(clusters, clock, guard, wait_s=opened.settings.request_timeout_s)
 
@@ -443,7 +443,7 @@ def clusters_of(ctx: typer.Context, stack: ExitStack, *, read_only: bool) -> Str
     return StreamClusters(opened)
 
 
-def claimed(
+def claim_stream(
     ctx: typer.Context, opened: ClusterSession, stack: ExitStack, stream: str, what: str, *, is_topic: bool = False
 ) -> tuple[Callable[[], None], Clock]:
     """Take the stream's lease for `what`: what to call before each change, and a clock that keeps the lease.

@@ -27,7 +27,7 @@ from kafkakit.core.cluster_facts import CommittedOffset, ItemError
 from kafkakit.core.documents import decode_json
 from kafkakit.core.errors import InfeasibleError, InputError, RefusedError
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.query import Field, NumberField, TextField, compiled, fields_of
+from kafkakit.core.query import Field, NumberField, TextField, compile_query, fields_of
 from kafkakit.core.query_text import parse_query
 from kafkakit.core.records import Headers, OutgoingRecord, Record
 from kafkakit.core.text import shell_command
@@ -35,7 +35,7 @@ from kafkakit.streams.model.commit import CommitIdentity, CommitState, Mark, Mar
 from kafkakit.streams.model.done_set import DoneSet
 from kafkakit.streams.model.kkm1.decode import read_kkm1
 from kafkakit.streams.model.kkm1.encode import encode_commit
-from kafkakit.streams.model.provenance import Provenance, Reject, read_provenance
+from kafkakit.streams.model.provenance import LedgerReject, Provenance, read_provenance
 from kafkakit.streams.model.route import (
     DLQ,
     HEADER,
@@ -47,7 +47,7 @@ from kafkakit.streams.model.route import (
     header_text,
     text_of_bytes,
 )
-from kafkakit.streams.records.api import Entry
+from kafkakit.streams.records.api import LogEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class DeadLetter:
     headers: Headers = ()
     size_bytes: int | None = None
     is_replayed: bool = False
-    entry: Reject | None = None
+    entry: LedgerReject | None = None
 
     @property
     def name(self) -> str:
@@ -92,7 +92,7 @@ def letter_of(
 
 
 def letter_of_entry(
-    place: TopicPartition, offset: int, entry: Entry | None, cluster_id: str, *, is_replayed: bool
+    place: TopicPartition, offset: int, entry: LogEntry | None, cluster_id: str, *, is_replayed: bool
 ) -> DeadLetter:
     """A record of the DLQ lane as it was read at its offset; None where the log has none there."""
     held = entry is not None and entry.offset == offset
@@ -109,7 +109,7 @@ def letter_of_entry(
     )
 
 
-def letter_of_reject(entry: Reject) -> DeadLetter:
+def letter_of_reject(entry: LedgerReject) -> DeadLetter:
     """A reference, whose provenance is that of the copy to come unless the record itself has an older origin."""
     place = entry.place
     return DeadLetter(
@@ -138,7 +138,7 @@ def letter_filter(where: str, now_ms: int) -> Callable[[DeadLetter], bool]:
     def field(key: str) -> Field[DeadLetter] | None:
         return _header(key.removeprefix(HEADER)) if key.startswith(HEADER) else known(key)
 
-    return compiled(parse_query(where), field)
+    return compile_query(parse_query(where), field)
 
 
 def _header(name: str) -> Field[DeadLetter]:

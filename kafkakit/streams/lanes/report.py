@@ -9,15 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from kafkakit.core.errors import ExitCode, OperationFailedError
-from kafkakit.core.quantities import counted
-from kafkakit.core.text import printable, shell_command
+from kafkakit.core.quantities import count_of
+from kafkakit.core.text import sanitize, shell_command
 from kafkakit.report.report import INDENT, FactList, Report, ResultTable, Section, attributes
 from kafkakit.streams.lanes.decide import CopyOutcome, DeadLetter, LaneShare, PurgeOutcome, PurgePlan, ReplayOutcome
 from kafkakit.streams.model.commit import utc_text
 from kafkakit.streams.model.provenance import Provenance
 from kafkakit.streams.model.record_identity import Reconciliation
 from kafkakit.streams.model.route import Route
-from kafkakit.streams.records.api import Found, bytes_field, bytes_text
+from kafkakit.streams.records.api import ReadResult, bytes_field, bytes_text
 
 LETTER_COLUMNS = (
     "place", "held", "failed", "reason", "group", "lane", "tries", "hops", "key", "bytes", "replayed", "origin",
@@ -32,7 +32,7 @@ def letters_report(
 ) -> Report:
     """The first records that match; `matching` counts all of them by reason, `strange` are no entries of a ledger."""
     total = sum(matching.values())
-    warnings = (f"{counted(strange, 'record')} of the reject ledger cannot be read",) if strange else ()
+    warnings = (f"{count_of(strange, 'record')} of the reject ledger cannot be read",) if strange else ()
     return Report(
         command="streams dlq list",
         data={
@@ -43,8 +43,8 @@ def letters_report(
             "records": [letter_data(letter) for letter in letters],
         },
         sections=(
-            f"{kind} {stream}: {counted(total, 'rejected record')}",
-            *(f"  {number:>7,}  {printable(reason)}" for reason, number in sorted(matching.items())),
+            f"{kind} {stream}: {count_of(total, 'rejected record')}",
+            *(f"  {number:>7,}  {sanitize(reason)}" for reason, number in sorted(matching.items())),
             *([""] if letters else []),
             ResultTable(LETTER_COLUMNS, [_row(letter) for letter in letters], empty=""),
             *([f"the first {len(letters):,} are shown; --limit shows more"] if total > len(letters) else []),
@@ -53,7 +53,7 @@ def letters_report(
     )
 
 
-def letter_report(letter: DeadLetter, found: Found, most_bytes: int) -> Report:
+def letter_report(letter: DeadLetter, found: ReadResult, most_bytes: int) -> Report:
     """One rejected record; it fails where there is none at its place any more."""
     problem = found.problem or found.entries[0].instead
     record = None if problem else found.entries[0]
@@ -63,7 +63,7 @@ def letter_report(letter: DeadLetter, found: Found, most_bytes: int) -> Report:
         facts.append(("time", utc_text(record.at_ms) if record.at_ms >= 0 else "none"))
         facts.append(("key", bytes_text(record.key, most_bytes)))
         facts.append(("value", bytes_text(record.value, most_bytes)))
-        facts += [("header", f"{printable(name)} = {bytes_text(value, most_bytes)}") for name, value in record.headers]
+        facts += [("header", f"{sanitize(name)} = {bytes_text(value, most_bytes)}") for name, value in record.headers]
     if problem:
         facts.append(("record", problem))
     body = None
@@ -77,8 +77,8 @@ def letter_report(letter: DeadLetter, found: Found, most_bytes: int) -> Report:
     return Report(
         command="streams dlq show",
         data={**letter_data(letter), "problem": problem or None, "record": body},
-        sections=(f"{printable(letter.name)} on cluster {letter.cluster_id}", FactList(facts, 13, INDENT)),
-        failure=OperationFailedError(f"{printable(letter.name)}: {problem}") if problem else None,
+        sections=(f"{sanitize(letter.name)} on cluster {letter.cluster_id}", FactList(facts, 13, INDENT)),
+        failure=OperationFailedError(f"{sanitize(letter.name)}: {problem}") if problem else None,
     )
 
 
@@ -132,22 +132,22 @@ def _provenance_facts(found: Provenance | None) -> Iterator[tuple[str, str]]:
         yield "provenance", "none that can be read"
         return
     origin, failure = found.origin, found.failure
-    tries = counted(failure.tries, "try", "tries")
-    yield "reason", f"{printable(failure.reason)}, after {tries} of group {printable(failure.group)}"
+    tries = count_of(failure.tries, "try", "tries")
+    yield "reason", f"{sanitize(failure.reason)}, after {tries} of group {sanitize(failure.group)}"
     yield "failed", utc_text(failure.at_ms)
     if failure.error_class or failure.error_text:
-        yield "error", f"{printable(failure.error_class)}: {printable(failure.error_text)}"
-    yield "origin", f"{_origin(found)} on cluster {printable(origin.cluster_id)}"
+        yield "error", f"{sanitize(failure.error_class)}: {sanitize(failure.error_text)}"
+    yield "origin", f"{_origin(found)} on cluster {sanitize(origin.cluster_id)}"
     yield "route", f"stream {origin.stream}, lane {origin.lane}, segment {origin.segment}, epoch {origin.epoch}"
     if origin.at_ms is not None:
         yield "written", utc_text(origin.at_ms)
-    yield "moved", counted(found.hops, "time")
+    yield "moved", count_of(found.hops, "time")
 
 
 def _origin(found: Provenance) -> str:
     topic, partition, offset = found.origin.topic, found.origin.partition, found.origin.offset
     place = f"/{partition}" if partition >= 0 else ""  # other programs do not always tell them
-    return printable(f"{topic}{place}@{offset}" if offset >= 0 else f"{topic}{place}")
+    return sanitize(f"{topic}{place}@{offset}" if offset >= 0 else f"{topic}{place}")
 
 
 def _row(letter: DeadLetter) -> tuple[object, ...]:
@@ -159,9 +159,9 @@ def _row(letter: DeadLetter) -> tuple[object, ...]:
         return (letter.name, held, *nothing, key, letter.size_bytes, letter.is_replayed, None, None)
     failure = found.failure
     return (
-        printable(letter.name), held, utc_text(failure.at_ms), printable(failure.reason), printable(failure.group),
+        sanitize(letter.name), held, utc_text(failure.at_ms), sanitize(failure.reason), sanitize(failure.group),
         found.origin.lane, failure.tries, found.hops, key, letter.size_bytes, letter.is_replayed, _origin(found),
-        printable(failure.error_class),
+        sanitize(failure.error_class),
     )  # fmt: skip
 
 
@@ -172,12 +172,12 @@ def replay_report(stream: str, outcome: ReplayOutcome, kind: str = "stream") -> 
     """What a replay wrote, or with `is_plan` what it would write."""
     stayed = sum(outcome.stayed.values())
     reader = "lane" if kind == "stream" else "topic"
-    lines = [f"{kind} {stream}: {counted(outcome.matching, 'matching record')} not replayed before"]
+    lines = [f"{kind} {stream}: {count_of(outcome.matching, 'matching record')} not replayed before"]
     if outcome.is_plan:
         lines.append(f"would replay {outcome.replayed:,}; every group that reads the {reader} gets them")
     else:
         lines.append(f"replayed {outcome.replayed:,}")
-    lines += [f"  {number:>7,}  to {printable(topic)}" for topic, number in outcome.targets.items()]
+    lines += [f"  {number:>7,}  to {sanitize(topic)}" for topic, number in outcome.targets.items()]
     if outcome.uncertain:
         lines.append(f"up to {outcome.uncertain:,} of them may be there twice: a replay was interrupted at them")
     lines += [f"stayed: {number:,} {reason}" for reason, number in outcome.stayed.items()]
@@ -203,12 +203,12 @@ def purge_lines(stream: str, plan: PurgePlan) -> list[str]:
     references = sum(map(len, plan.references.values()))
     records = sum(cut.records for cut in plan.cuts)
     behind = sum(cut.behind for cut in plan.cuts)
-    lines = [f"stream {stream}: purge {counted(records, 'record')} and {counted(references, 'reference')} for good"]
+    lines = [f"stream {stream}: purge {count_of(records, 'record')} and {count_of(references, 'reference')} for good"]
     lines += [
         f"  {cut.place} on {cut.cluster_id}: {cut.records:,} below {cut.offset}" for cut in plan.cuts if cut.records
     ]
     if behind:
-        lines.append(f"{counted(behind, 'matching record')} stay: others that do not match lie before them")
+        lines.append(f"{count_of(behind, 'matching record')} stay: others that do not match lie before them")
     return lines
 
 
@@ -220,7 +220,7 @@ def purge_report(stream: str, outcome: PurgeOutcome, *, is_plan: bool) -> Report
         lines += [f"not deleted: {place}: {error}" for place, error in outcome.errors.items()]
         lines += [] if outcome.errors else ["deleted"]
     if outcome.errors:
-        failure = OperationFailedError(f"{counted(len(outcome.errors), 'partition')} could not be cut")
+        failure = OperationFailedError(f"{count_of(len(outcome.errors), 'partition')} could not be cut")
     cuts = [
         {
             "cluster_id": cut.cluster_id,
@@ -253,12 +253,12 @@ def copy_report(stream: str, outcome: CopyOutcome) -> Report:
     """What a look at the ledgers came to; it fails where a record is gone, or cannot be read."""
     lines = [copy_line(stream, outcome)]
     for what, found in (("lost", outcome.lost), ("not copied", outcome.failed)):
-        lines += [f"{what}: {printable(name)}: {printable(reason)}" for name, reason in list(found.items())[:_SHOWN]]
+        lines += [f"{what}: {sanitize(name)}: {sanitize(reason)}" for name, reason in list(found.items())[:_SHOWN]]
         lines += [f"{what}: {len(found) - _SHOWN:,} more"] if len(found) > _SHOWN else []
     failure = None
     if outcome.lost or outcome.failed:
         failure = OperationFailedError(
-            f"{counted(len(outcome.lost), 'rejected record')} lost, {len(outcome.failed):,} not copied",
+            f"{count_of(len(outcome.lost), 'rejected record')} lost, {len(outcome.failed):,} not copied",
             hint=f"to remove references that are given up: {shell_command('streams dlq purge', stream)}",
         )
     return Report(
@@ -283,7 +283,7 @@ def copy_line(stream: str, outcome: CopyOutcome) -> str:
     verb = "would copy" if outcome.is_plan else "copied"
     following = "" if outcome.next_at_ms is None else f", the first is due at {utc_text(outcome.next_at_ms)}"
     return (
-        f"stream {stream}: {verb} {counted(outcome.copied, 'record')}, {outcome.waiting:,} waiting{following}, "
+        f"stream {stream}: {verb} {count_of(outcome.copied, 'record')}, {outcome.waiting:,} waiting{following}, "
         f"{len(outcome.lost):,} lost, {len(outcome.failed):,} not readable"
     )
 
@@ -325,7 +325,7 @@ def reconciliation_report(primary: str, secondary: str, from_ms: int, to_ms: int
             *(Section(f"Ids, {name}:", ids) for name, ids in examples.items()),
         ),
         warnings=tuple(
-            f"{counted(side.without_identity, 'record')} of stream {name} without an id: not compared"
+            f"{count_of(side.without_identity, 'record')} of stream {name} without an id: not compared"
             for name, side in sides
             if side.without_identity
         ),
@@ -348,7 +348,7 @@ def routing_report(shares: Sequence[LaneShare], source: str) -> Report:
             "none" if share.rule is None else str(share.rule),
             f"{share.records:,}",
             f"{100 * share.records / total:.1f}%" if total else "-",
-            printable(share.where),
+            sanitize(share.where),
         )
         for share in shares
     ]
@@ -363,7 +363,7 @@ def routing_report(shares: Sequence[LaneShare], source: str) -> Report:
             ],
         },
         sections=(
-            f"{counted(total, 'record')} by the rules of {printable(source)}",
+            f"{count_of(total, 'record')} by the rules of {sanitize(source)}",
             "",
             ResultTable(("lane", "rule", "records", "share", "where"), rows),
         ),
@@ -378,7 +378,7 @@ def rules_report(before: Route, route: Route) -> Report:
     rows = tuple((number, rule.lane, rule.where) for number, rule in enumerate(route.rules, 1))
     is_changed, differs = route.epoch != before.epoch, route.rules != before.rules
     said = "replaced" if is_changed else "not replaced; these would be the rules" if differs else "as they are"
-    shown = [(number, lane, printable(where)) for number, lane, where in rows]
+    shown = [(number, lane, sanitize(where)) for number, lane, where in rows]
     return Report(
         command="streams lane rules",
         data={
@@ -388,7 +388,7 @@ def rules_report(before: Route, route: Route) -> Report:
             "rules": [{"lane": rule.lane, "where": rule.where} for rule in route.rules],
         },
         sections=(
-            f"stream {route.stream}, epoch {route.epoch}: {counted(len(rows), 'rule')}, {said}",
+            f"stream {route.stream}, epoch {route.epoch}: {count_of(len(rows), 'rule')}, {said}",
             "",
             ResultTable(RULE_COLUMNS, shown, empty="No rules: every record goes to lane live."),
         ),

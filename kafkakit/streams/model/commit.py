@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from enum import IntEnum, StrEnum
 
 from kafkakit.core.errors import UsageError
-from kafkakit.core.quantities import counted, format_rough_time
+from kafkakit.core.quantities import count_of, format_rough_time
 
 Range = tuple[int, int]
 MAX_OFFSET = (1 << 63) - 1
@@ -349,7 +349,7 @@ def _spill_from(given: SpillDocument) -> Spill:
     return Spill(partition=given.partition, offset=given.offset, digest=digest)
 
 
-class Problem(StrEnum):
+class PayloadProblem(StrEnum):
     """Why a payload was not used; its reader continues from the committed offset with an empty done set."""
 
     BAD_TEXT = "bad text"
@@ -376,7 +376,7 @@ class Reading:
     dialect: str
     state: CommitState
     chars: int
-    problem: Problem | None = None
+    problem: PayloadProblem | None = None
     reason: str = ""
     claimed: CommitState | None = None
     encoding: str = ""
@@ -401,7 +401,7 @@ def ranges_text(ranges: OffsetRanges, shown: int = SHOWN_RANGES) -> str:
     """Ranges with both ends in them: `100, 103-104 and 12 more ranges`."""
     words = [str(start) if end - start == 1 else f"{start}-{end - 1}" for start, end in ranges.ranges[:shown]]
     more = len(ranges.ranges) - shown
-    return ", ".join(words) + (f" and {counted(more, 'more range')}" if more > 0 else "")
+    return ", ".join(words) + (f" and {count_of(more, 'more range')}" if more > 0 else "")
 
 
 def amount(number: int, noun: str) -> str:

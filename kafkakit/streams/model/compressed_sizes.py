@@ -24,11 +24,11 @@ def snappy_size(data: Packed) -> int:
     Raises `DamagedError` for anything else.
     """
     if data[: len(XERIAL)] != XERIAL:
-        return _declared(data)
-    return sum(_declared(block) for block in snappy_blocks(data))
+        return _declared_size(data)
+    return sum(_declared_size(block) for block in snappy_blocks(data))
 
 
-def _declared(data: Packed) -> int:
+def _declared_size(data: Packed) -> int:
     size, after = read_uvarint(data, 0, len(data))
     if after < 0:
         raise DamagedError("it has no snappy length")

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kafkakit.core.cluster_facts import Fetched
+from kafkakit.core.cluster_facts import FetchedBatches
 from kafkakit.streams.model import compressed_sizes
 from kafkakit.streams.model.binary import HEADER_BYTES, TOO_LONG, VARINT, VARLONG, read_varint, varints_at
 from kafkakit.streams.model.compressed_sizes import (
@@ -44,7 +44,7 @@ from kafkakit.streams.model.inflate import (
     inflate_snappy,
     inflate_zstd,
 )
-from kafkakit.streams.model.log_batches import Batch, Codec, Skipped, WalkEnd, batches_of
+from kafkakit.streams.model.log_batches import Batch, Codec, SkippedBatch, WalkEnd, batches_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -181,7 +181,7 @@ class GuardedRead:
     the headers; `pieces` decodes.
     """
 
-    fetched: Fetched
+    fetched: FetchedBatches
     start: int
     limit_bytes: int
     verdicts: list[BatchVerdict] = field(init=False)
@@ -207,7 +207,7 @@ class GuardedRead:
             batch = verdict.batch
             if not _may_decode(verdict) or batch is None:
                 yield from self._decoded(decoded, position)
-                yield _stopped(verdict, max(self.start, verdict.start))
+                yield _stopped_piece(verdict, max(self.start, verdict.start))
                 return
             while aborted and aborted[-1][1] < batch.next_offset:
                 open_ids.add(aborted.pop()[0])
@@ -217,7 +217,7 @@ class GuardedRead:
                 plain = self._plain(verdict, batch)
                 if isinstance(plain, BatchVerdict):
                     yield from self._decoded(decoded, position)
-                    yield _stopped(plain, max(self.start, verdict.start))
+                    yield _stopped_piece(plain, max(self.start, verdict.start))
                     return
                 decoded.append((batch, plain))
                 size += batch.size if plain is None else len(plain)
@@ -269,7 +269,7 @@ class GuardedRead:
             kind=VerdictKind.CORRUPT, start=batch.base_offset, end=batch.next_offset, position=batch.position,
             size=batch.size, at_most_bytes=batch.size, reason=reason, batch=batch,
         )  # fmt: skip
-        yield _stopped(verdict, max(self.start, batch.base_offset))
+        yield _stopped_piece(verdict, max(self.start, batch.base_offset))
 
     def _wanted(self, batches: Sequence[_Section]) -> list[StoredRecord]:
         answer = memoryview(self.fetched.records)
@@ -294,7 +294,7 @@ def _may_decode(verdict: BatchVerdict) -> bool:
     return verdict.is_safe or verdict.kind is VerdictKind.SUSPECT
 
 
-def _stopped(verdict: BatchVerdict, at: int) -> GuardedPiece:
+def _stopped_piece(verdict: BatchVerdict, at: int) -> GuardedPiece:
     """A batch that is not decoded. One of an old format is no damage: it is not to be passed over."""
     is_old = verdict.batch is None and verdict.reason in _OLD_FORMATS
     reason = f"{verdict.kind.value}: {verdict.reason or f'it may become {verdict.at_most_bytes} bytes'}"
@@ -344,7 +344,7 @@ def batch_verdict(buffer: bytes, batch: Batch, limit_bytes: int) -> BatchVerdict
     return _verdict(batch, VerdictKind.BOMB, bound, declared)
 
 
-def measured(buffer: bytes, verdict: BatchVerdict, limit_bytes: int) -> BatchVerdict:
+def measure_batch(buffer: bytes, verdict: BatchVerdict, limit_bytes: int) -> BatchVerdict:
     """A suspect batch decided by inflating up to the limit and keeping nothing; other verdicts as they are.
 
     Costs about 0.1 s for a limit of 100 MB, whatever the batch holds.
@@ -367,12 +367,12 @@ def verdicts_of(buffer: bytes, start: int, limit_bytes: int) -> Iterator[BatchVe
     A header that is corrupt, or of an old format, tells no offsets: it counts up to where the next batch begins, and
     without a next batch the walk ends before it. Batches below `start` are left out.
     """
-    unread: Skipped | None = None
+    unread: SkippedBatch | None = None
     for item in batches_of(buffer):
         if isinstance(item, WalkEnd):
             yield item if unread is None else WalkEnd(unread.position, unread.reason, is_corrupt=True)
             return
-        if isinstance(item, Skipped):
+        if isinstance(item, SkippedBatch):
             unread = unread or item
             continue
         if unread is not None:

@@ -106,7 +106,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedBatch:
     """A batch that cannot be read but whose end is known; `reason` says why."""
 
     position: int
@@ -123,7 +123,7 @@ class WalkEnd:
     is_corrupt: bool
 
 
-def batches_of(buffer: bytes, position: int = 0) -> Iterator[Batch | Skipped | WalkEnd]:
+def batches_of(buffer: bytes, position: int = 0) -> Iterator[Batch | SkippedBatch | WalkEnd]:
     """The batches of a raw read in order; a `WalkEnd` comes last where the buffer does not end with a batch."""
     size = len(buffer)
     while position < size:
@@ -142,14 +142,14 @@ def batches_of(buffer: bytes, position: int = 0) -> Iterator[Batch | Skipped | W
         position += whole
 
 
-def _batch(buffer: bytes, position: int, whole: int, magic: int) -> Batch | Skipped:
+def _batch(buffer: bytes, position: int, whole: int, magic: int) -> Batch | SkippedBatch:
     if magic != MAGIC:
-        return Skipped(position, whole, f"message format {magic}")
+        return SkippedBatch(position, whole, f"message format {magic}")
     base, _, leader, _, _, attributes, last_delta, base_ms, max_ms, pid, epoch, sequence, count = HEADER.unpack_from(
         buffer, position
     )
     if not 0 <= base <= MAX_OFFSET or last_delta < 0 or count < 0:
-        return Skipped(position, whole, "impossible offsets in a batch header")
+        return SkippedBatch(position, whole, "impossible offsets in a batch header")
     return Batch(position, whole, base, attributes, last_delta, base_ms, max_ms, pid, epoch, count, leader, sequence)
 
 
@@ -325,14 +325,14 @@ def record_at(buffer: bytes, offset: int) -> RecordTime | NoRecord:
         found = _in_batch(buffer, batch, offset)
         if found is None:
             continue
-        found = _joined(doubtful, found) if doubtful else found
+        found = _join_times(doubtful, found) if doubtful else found
         if found.is_high_proven:
             return replace(found, is_committed=True) if _was_committed(buffer, found, batches) else found
         doubtful = found
     return doubtful or NoRecord(next_offset, problem)
 
 
-def _was_committed(buffer: bytes, found: RecordTime, later: Iterator[Batch | Skipped | WalkEnd]) -> bool:
+def _was_committed(buffer: bytes, found: RecordTime, later: Iterator[Batch | SkippedBatch | WalkEnd]) -> bool:
     """Whether the next marker of the record's producer commits; what cannot be read may have been that marker."""
     if not found.is_transactional or not found.is_offset_exact:
         return False
@@ -382,7 +382,7 @@ def _by_header(batch: Batch, offset: int) -> RecordTime:
     )
 
 
-def _joined(doubtful: RecordTime, later: RecordTime) -> RecordTime:
+def _join_times(doubtful: RecordTime, later: RecordTime) -> RecordTime:
     """The record is in either of two batches: both their bounds hold."""
     known = doubtful.low_ms >= 0 and later.low_ms >= 0
     return replace(

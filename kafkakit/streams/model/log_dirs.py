@@ -159,12 +159,12 @@ def partitions_below(root: str, reader: FileReader) -> Iterator[PartitionFiles]:
         parent = root.rstrip("/").rpartition("/")[0] or "/"
         yield _facts_of(parent, reader).directory(root.rstrip("/"), name).with_files(entries)
         return
-    yield from _below(root.rstrip("/") or "/", entries, reader)
+    yield from _partitions_below(root.rstrip("/") or "/", entries, reader)
 
 
-def _below(folder: str, entries: Sequence[SeenFile], reader: FileReader) -> Iterator[PartitionFiles]:
+def _partitions_below(folder: str, entries: Sequence[SeenFile], reader: FileReader) -> Iterator[PartitionFiles]:
     facts = _facts_of(folder, reader)
-    listed = [(entry, _listed(f"{folder}/{entry.name}", reader)) for entry in _directories(entries)]
+    listed = [(entry, _list_folder(f"{folder}/{entry.name}", reader)) for entry in _directories(entries)]
     is_log_dir = any(entry.name == META_PROPERTIES for entry in entries)
     has_partitions = is_log_dir or any(_partition_of(entry.name, files) for entry, files in listed)
     for entry, files in listed:
@@ -175,7 +175,7 @@ def _below(folder: str, entries: Sequence[SeenFile], reader: FileReader) -> Iter
         elif name is not None:
             yield found.with_files(files)
         else:
-            below = list(_below(path, files, reader))
+            below = list(_partitions_below(path, files, reader))
             is_foreign = has_partitions and entry.name not in _OF_KAFKA
             if is_foreign and not any(_is_of_broker(part) if is_log_dir else part for part in below):
                 yield found.with_files(_all_files(path, files, reader))
@@ -192,7 +192,7 @@ def _directories(entries: Iterable[SeenFile]) -> list[SeenFile]:
     return sorted((entry for entry in entries if entry.is_dir), key=lambda entry: entry.name)
 
 
-def _listed(path: str, reader: FileReader) -> Sequence[SeenFile] | OSError:
+def _list_folder(path: str, reader: FileReader) -> Sequence[SeenFile] | OSError:
     try:
         return reader.listing(path)
     except OSError as error:
@@ -210,7 +210,7 @@ def _all_files(path: str, entries: Iterable[SeenFile], reader: FileReader) -> li
     """The files of a directory and of all below it, by their paths from there."""
     found: list[SeenFile] = []
     for entry in entries:
-        files = _listed(f"{path}/{entry.name}", reader) if entry.is_dir else ()
+        files = _list_folder(f"{path}/{entry.name}", reader) if entry.is_dir else ()
         if not entry.is_dir:
             found.append(entry)
         elif not isinstance(files, OSError):

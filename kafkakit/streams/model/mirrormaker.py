@@ -119,13 +119,15 @@ def skipped_by_copy(reading: Reading, source_offset: int, target_offset: int) ->
     equal offsets. Cost: linear in the map's ranges.
     """
     state = reading.claimed or reading.state
-    done = _moved(state.done, source_offset - state.base)
-    taken = _moved(state.done, target_offset - state.base).union(OffsetRanges.of([(source_offset, target_offset)]))
+    done = _move_ranges(state.done, source_offset - state.base)
+    taken = _move_ranges(state.done, target_offset - state.base).union(
+        OffsetRanges.of([(source_offset, target_offset)])
+    )
     end = max(taken.end or source_offset, source_offset)
     return taken.intersection(done.gaps(source_offset, end))
 
 
-def _moved(ranges: OffsetRanges, by: int) -> OffsetRanges:
+def _move_ranges(ranges: OffsetRanges, by: int) -> OffsetRanges:
     return OffsetRanges(tuple((start + by, end + by) for start, end in ranges))
 
 

@@ -181,16 +181,16 @@ def context_of(headers: Headers, now_ms: int) -> PathwayContext | ContextFault |
         elif name == OLD_HEADER:
             old = value
     if new is not None:
-        return _usable(decode_header(new), now_ms)
+        return _require_usable(decode_header(new), now_ms)
     if old is None:
         return None
     found = decode_binary(old)
     if isinstance(found, ContextFault) or not found.hash:
         found = decode_header(old)
-    return _usable(found, now_ms)
+    return _require_usable(found, now_ms)
 
 
-def _usable(found: PathwayContext | ContextFault, now_ms: int) -> PathwayContext | ContextFault:
+def _require_usable(found: PathwayContext | ContextFault, now_ms: int) -> PathwayContext | ContextFault:
     if isinstance(found, ContextFault):
         return found
     if not found.hash:

@@ -132,10 +132,10 @@ def provenance_headers(
         hops=min(before.hops + 1, MAX_HOPS) if before else 1,
     )
     kept = ((name, value) for name, value in headers if name not in OWN_HEADERS and name != RETRY_HEADER)
-    return (*kept, *_written(found))
+    return (*kept, *_write_headers(found))
 
 
-def _written(found: Provenance) -> list[tuple[str, bytes | None]]:
+def _write_headers(found: Provenance) -> list[tuple[str, bytes | None]]:
     origin, failure = found.origin, found.failure
     texts: dict[str, object] = {
         "stream": origin.stream,
@@ -202,7 +202,7 @@ def _limit(name: str) -> int:
     return LIMITS_BYTES.get(name, _LIMIT_BYTES)
 
 
-def bounded(failure: RecordFailure) -> RecordFailure:
+def bound_texts(failure: RecordFailure) -> RecordFailure:
     """The failure with its texts cut to what headers hold; the group's name stays, since it identifies."""
     return replace(
         failure,
@@ -238,7 +238,7 @@ MAX_ENTRY_BYTES = 16 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reject:
+class LedgerReject:
     """One entry: `place` is where the record lies now, in the topic with this id (16 bytes)."""
 
     topic_id: bytes
@@ -258,22 +258,22 @@ class _Body:
     failure: RecordFailure
 
 
-def encode_reject(entry: Reject) -> tuple[bytes, bytes]:
+def encode_reject(entry: LedgerReject) -> tuple[bytes, bytes]:
     """Key and value of the entry's record, with texts cut as in headers; `UsageError` above `MAX_ENTRY_BYTES`."""
-    value = encode_document(REJECT_KIND, _Body(place=entry.place, failure=bounded(entry.failure)))
+    value = encode_document(REJECT_KIND, _Body(place=entry.place, failure=bound_texts(entry.failure)))
     if len(value) > MAX_ENTRY_BYTES:
         raise UsageError(f"a rejected record's entry has {len(value):,} bytes, at most {MAX_ENTRY_BYTES:,}")
     return entry.key, value
 
 
-def decode_reject(key: bytes | None, value: bytes) -> Reject | None:
+def decode_reject(key: bytes | None, value: bytes) -> LedgerReject | None:
     """The entry in a record of the topic; None for anything else, also where key and value disagree. Never raises."""
     if key is None or len(value) > MAX_ENTRY_BYTES:
         return None
     try:
         body = decode_document(value, REJECT_KIND, _Body, REJECTS_TOPIC)
         topic_id = topic_id_bytes(key.decode("utf-8", "surrogatepass").rsplit("/", 3)[1])
-        entry = Reject(topic_id=topic_id, place=body.place, failure=body.failure)
+        entry = LedgerReject(topic_id=topic_id, place=body.place, failure=body.failure)
     except (UsageError, ValueError, IndexError):
         return None
     numbers = (body.place.partition, body.place.offset, body.place.segment)
@@ -299,7 +299,7 @@ class HeaderNames:
     error_text: str = ""
 
 
-def _spring(prefix: str, original: str, exception: str) -> HeaderNames:
+def _spring_names(prefix: str, original: str, exception: str) -> HeaderNames:
     return HeaderNames(
         topic=f"{original}topic",
         partition=f"{original}partition",
@@ -312,9 +312,9 @@ def _spring(prefix: str, original: str, exception: str) -> HeaderNames:
 
 
 FRAMEWORKS: tuple[HeaderNames, ...] = (
-    _spring("kafka_dlt-", "kafka_dlt-original-", "kafka_dlt-exception-"),
-    _spring("kafka_", "kafka_original-", "kafka_exception-"),
-    _spring("", "x-original-", "x-exception-"),
+    _spring_names("kafka_dlt-", "kafka_dlt-original-", "kafka_dlt-exception-"),
+    _spring_names("kafka_", "kafka_original-", "kafka_exception-"),
+    _spring_names("", "x-original-", "x-exception-"),
     HeaderNames(
         topic="__connect.errors.topic",
         partition="__connect.errors.partition",

@@ -15,7 +15,7 @@ from kafkakit.core.documents import decode_document, encode_document
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import MAX_RATE
-from kafkakit.core.query import Field, NumberField, TextField, compiled, fields_of
+from kafkakit.core.query import Field, NumberField, TextField, compile_query, fields_of
 from kafkakit.core.query_text import parse_query
 from kafkakit.core.records import Headers, OutgoingRecord
 
@@ -366,7 +366,7 @@ def _test(number: int, rule: LaneRule, lanes: Collection[str]) -> Callable[[_Mom
             f"rule {number}: there is no lane {rule.lane[:40]!r}", hint=f"the lanes are {', '.join(sorted(lanes))}"
         )
     try:
-        return compiled(parse_query(rule.where), _field)
+        return compile_query(parse_query(rule.where), _field)
     except UsageError as error:
         failure = UsageError(f"rule {number} (lane {rule.lane}): {error.message}", hint=error.hint)
         failure.lines = error.lines

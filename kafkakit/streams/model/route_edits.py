@@ -96,7 +96,7 @@ def without_lane(route: Route, name: str) -> Route:
     return replace(route, lanes=tuple(each for each in route.lanes if each is not lane))
 
 
-def paused(route: Route, name: str, *, is_paused: bool) -> Route:
+def pause_lane(route: Route, name: str, *, is_paused: bool) -> Route:
     """The route with a lane paused or resumed; the same where it is so already."""
     refuse_open_operation(route)
     lane = existing_lane(route, name)
@@ -152,7 +152,7 @@ SEAL_BYTES = 56
 """At most, of one partition in a document: four numbers, the offsets below 10^15."""
 
 
-def begun(route: Route, operation: RouteOperation) -> Route:
+def begin_operation(route: Route, operation: RouteOperation) -> Route:
     """The route with an operation open; one that is open under the same id stays as it is."""
     if route.operation is not None and route.operation.id == operation.id:
         return route
@@ -169,14 +169,14 @@ def at_step(route: Route, operation_id: str, step: str) -> Route:
     return replace(route, operation=replace(found, step=step))
 
 
-def ended(route: Route, operation_id: str) -> Route:
+def end_operation(route: Route, operation_id: str) -> Route:
     """The route without the operation; refused where another one is open."""
     if route.operation is None:
         return route
     return replace(at_step(route, operation_id, route.operation.step), operation=None)
 
 
-def opened(route: Route, segments: Mapping[str, Segment]) -> Route:
+def open_segments(route: Route, segments: Mapping[str, Segment]) -> Route:
     """The route with one segment more at the end of each of these lanes, that is read and not written yet.
 
     Ids are given here. Those before it are held no more: all of them are to be drained. Refused where the seals of what
@@ -199,8 +199,8 @@ def opened(route: Route, segments: Mapping[str, Segment]) -> Route:
     return route
 
 
-def unopened(route: Route, segments: Mapping[str, Segment]) -> Route:
-    """The route without the segments that `opened` added, which were never written; ids are not used again."""
+def drop_opened(route: Route, segments: Mapping[str, Segment]) -> Route:
+    """The route without the segments that `open_segments` added, which were never written; ids are not used again."""
     for name, segment in segments.items():
         lane = existing_lane(route, name)
         route = with_changed(
@@ -209,7 +209,7 @@ def unopened(route: Route, segments: Mapping[str, Segment]) -> Route:
     return route
 
 
-def routed(route: Route, lanes: Collection[str]) -> Route:
+def route_lanes(route: Route, lanes: Collection[str]) -> Route:
     """The route whose lanes are written to their last segments, which were opened; what was active drains."""
     for name in lanes:
         lane = existing_lane(route, name)
@@ -222,19 +222,19 @@ def routed(route: Route, lanes: Collection[str]) -> Route:
     return route
 
 
-def stranded(route: Route, segments: Collection[int], *, is_stranded: bool = True) -> Route:
+def strand_segments(route: Route, segments: Collection[int], *, is_stranded: bool = True) -> Route:
     """The route with draining segments marked as out of reach, or as within reach again."""
     state = SegmentState.STRANDED if is_stranded else SegmentState.DRAINING
-    return _with_segments(route, {each.id: replace(each, state=state) for each in _draining(route, segments)})
+    return _with_segments(route, {each.id: replace(each, state=state) for each in _draining_segments(route, segments)})
 
 
-def sealed(route: Route, seals: Mapping[int, tuple[PartitionSeal, ...]], *, at_ms: int) -> Route:
+def seal_segments(route: Route, seals: Mapping[int, tuple[PartitionSeal, ...]], *, at_ms: int) -> Route:
     """The route with the ends of segments that are written no more, by segment id; a seal that is there never changes.
 
     `at_ms` is when the ends were read.
     """
     changed = {}
-    for segment in _draining(route, seals):
+    for segment in _draining_segments(route, seals):
         seal = seals[segment.id]
         if segment.seal and segment.seal != seal:
             raise RefusedError(f"stream {route.stream}: segment {segment.id} is sealed already, with other ends")
@@ -243,19 +243,19 @@ def sealed(route: Route, seals: Mapping[int, tuple[PartitionSeal, ...]], *, at_m
     return _with_segments(route, changed)
 
 
-def unsealed(route: Route, segments: Collection[int]) -> Route:
+def unseal_segments(route: Route, segments: Collection[int]) -> Route:
     """The route without the seals of segments that grew after them."""
-    found = _draining(route, segments)
+    found = _draining_segments(route, segments)
     return _with_segments(route, {each.id: replace(each, seal=(), sealed_at_ms=0) for each in found})
 
 
-def retired(route: Route, segments: Collection[int], left: Collection[int] = ()) -> Route:
+def retire_segments(route: Route, segments: Collection[int], left: Collection[int] = ()) -> Route:
     """The route without these segments, which are sealed; consumers stop reading them. Those that are gone are gone.
 
     Those of them in `left` stay with their lanes for what references lead to, and no client reads them.
     """
     there = {each.id for _, each in route.segments()} & set(segments)
-    for segment in _draining(route, there):
+    for segment in _draining_segments(route, there):
         if not segment.seal:
             raise RefusedError(f"stream {route.stream}: segment {segment.id} is not sealed")
     lanes = (
@@ -269,7 +269,7 @@ def retired(route: Route, segments: Collection[int], left: Collection[int] = ())
     return replace(route, lanes=tuple(lanes))
 
 
-def unheld(route: Route, segments: Collection[int]) -> Route:
+def release_segments(route: Route, segments: Collection[int]) -> Route:
     """The route in which nothing is held up by these segments, which stay, sealed and read to their ends or not."""
     lanes = (
         replace(lane, segments=tuple(replace(s, is_held=False) for s in lane.segments))
@@ -286,12 +286,12 @@ def given_up(route: Route, segments: Collection[int]) -> Route:
     if there:
         refuse_open_operation(route)
         kept = {each.id for _, each in route.left()}
-        route = retired(route, there - kept)
+        route = retire_segments(route, there - kept)
     lanes = (replace(lane, left=tuple(s for s in lane.left if s.id not in there)) for lane in route.lanes)
     return replace(route, lanes=tuple(lanes))
 
 
-def _draining(route: Route, segments: Collection[int]) -> list[Segment]:
+def _draining_segments(route: Route, segments: Collection[int]) -> list[Segment]:
     """These segments; refused for one that is not there, or is not draining."""
     found = {each.id: each for _, each in route.segments()}
     for number in segments:

@@ -336,7 +336,7 @@ def _read_segment(
         "open_txn_since_ms": transactions.oldest_ms,
         "fault": fault or None,
     }
-    return SegmentRows(row, _kept(batches))
+    return SegmentRows(row, _keep_largest(batches))
 
 
 def _batch_rows(row: Row, buffer: memoryview, chunk: BatchChunk, suspicious_bytes: int) -> list[Row]:
@@ -364,7 +364,7 @@ def _batch_rows(row: Row, buffer: memoryview, chunk: BatchChunk, suspicious_byte
     return made
 
 
-def _kept(batches: list[Row]) -> list[Row]:
+def _keep_largest(batches: list[Row]) -> list[Row]:
     if len(batches) <= _MAX_SUSPICIOUS:
         return batches
     largest = sorted(batches, key=lambda b: (-int(str(b["decompressed_bytes"])), int(str(b["base_offset"]))))
@@ -471,14 +471,16 @@ class TimeIndexCheck(IndexCheck):
 def offset_index(data: bytes, base_offset: int) -> OffsetIndexCheck:
     """The entries of an `.index` up to its padding; those that do not ascend count as faults."""
     rows, faults = _entries(data, OFFSET_ENTRY)
-    keys, values, bad = _ascending(rows["position"].astype(np.int64), rows["offset"].astype(np.int64) + base_offset)
+    keys, values, bad = _keep_ascending(
+        rows["position"].astype(np.int64), rows["offset"].astype(np.int64) + base_offset
+    )
     return OffsetIndexCheck(len(rows), faults + bad, keys, values)
 
 
 def time_index(data: bytes, base_offset: int) -> TimeIndexCheck:
     """The entries of a `.timeindex` up to its padding; those that do not ascend count as faults."""
     rows, faults = _entries(data, TIME_ENTRY)
-    keys, values, bad = _ascending(rows["offset"].astype(np.int64) + base_offset, rows["time"].astype(np.int64))
+    keys, values, bad = _keep_ascending(rows["offset"].astype(np.int64) + base_offset, rows["time"].astype(np.int64))
     return TimeIndexCheck(len(rows), faults + bad, keys, values)
 
 
@@ -503,7 +505,7 @@ def _entries(data: bytes, entry: np.dtype[np.void]) -> tuple[NDArray[np.void], i
     return rows, int(len(data) != whole * entry.itemsize)
 
 
-def _ascending(keys: Ints, values: Ints) -> tuple[Ints, Ints, int]:
+def _keep_ascending(keys: Ints, values: Ints) -> tuple[Ints, Ints, int]:
     """The entries without those that are not above all before them, and how many these are."""
     if len(keys) < 2:
         return keys, values, 0

@@ -34,16 +34,16 @@ from kafkakit.streams.moves.decide import (
     ChosenMoves,
     LoadUnit,
     MeasureRule,
+    MoveCluster,
     MoveEnd,
-    Pace,
-    Place,
+    MovePace,
+    MoveSubject,
     PlannedMove,
     Series,
     SeriesEnd,
     SeriesKind,
     SeriesRecord,
     TopicReading,
-    Word,
     balance,
     evacuated_id,
     evacuation,
@@ -68,7 +68,7 @@ class _Flight:
     since_s: float = 0.0
 
 
-Journal: TypeAlias = LineJournal[Word, SeriesRecord | None]
+Journal: TypeAlias = LineJournal[MoveSubject, SeriesRecord | None]
 
 
 class SeriesRun:
@@ -91,7 +91,7 @@ class SeriesRun:
         """The series as its journal has it."""
         return record_of(self._journal)
 
-    def run(self, pace: Pace, wait_s: float) -> SeriesEnd:
+    def run(self, pace: MovePace, wait_s: float) -> SeriesEnd:
         """Move every stream that is left; one for which nothing was possible for `wait_s` is left open, and listed.
 
         Raises `LeaseLostError` when another process takes the series, and what the control store raises.
@@ -127,7 +127,7 @@ class SeriesRun:
         for flight in tuple(self._flights.values()):
             flight.operation.keep(retry_limit_s)
 
-    def _admit(self, queue: list[PlannedMove], pace: Pace) -> int:
+    def _admit(self, queue: list[PlannedMove], pace: MovePace) -> int:
         """Begin or continue moves while there is a place; returns for how many ms the pace allows no begin."""
         while queue and len(self._flights) < pace.at_once:
             move = queue[0]
@@ -143,7 +143,7 @@ class SeriesRun:
                 if left_ms > 0:
                     return left_ms
             queue.pop(0)
-            self._journal.intent(Word.CONTINUE if is_open else Word.BEGIN, {"stream": move.stream})
+            self._journal.intent(MoveSubject.CONTINUE if is_open else MoveSubject.BEGIN, {"stream": move.stream})
             self._begin(move)
             self.keep(AWAY_S)
         return 0
@@ -153,11 +153,11 @@ class SeriesRun:
         try:
             operation = StreamOperation(self._ports, series.request_of(move), series.approval)
         except KafkakitError as error:
-            self._end(move.stream, failed(error))
+            self._end(move.stream, failed_end(error))
             return
         if operation.refused is not None:
             operation.close()
-            self._end(move.stream, refused(operation.refused))
+            self._end(move.stream, refused_end(operation.refused))
             return
         self._flights[move.stream] = _Flight(move=move, operation=operation, since_s=self._clock.monotonic())
 
@@ -166,13 +166,13 @@ class SeriesRun:
         try:
             end = flight.operation.advance()
         except KafkakitError as error:
-            self._close(flight, failed(error))
+            self._close(flight, failed_end(error))
             return
         now_s, mark = self._clock.monotonic(), (end.step, end.reason, end.records, end.record)
         if mark != flight.mark:
             flight.mark, flight.since_s = mark, now_s
         if end.kind is not EndKind.WAITING or now_s - flight.since_s >= wait_s or end.reason == "stranded":
-            self._close(flight, ended(end))
+            self._close(flight, move_end(end))
 
     def _close(self, flight: _Flight, end: MoveEnd) -> None:
         flight.operation.close()
@@ -180,7 +180,7 @@ class SeriesRun:
         self._end(flight.move.stream, end)
 
     def _end(self, stream: str, end: MoveEnd) -> None:
-        self._journal.check(Word.END, {"stream": stream, "end": line_data(end)})
+        self._journal.check(MoveSubject.END, {"stream": stream, "end": line_data(end)})
         done = sum(self.record.is_done(move.stream) for move in self.record.series.moves)
         words = f": {end.reason}" if end.reason else ""
         self._ports.reporter.say(f"{stream}: {end.kind}{words} ({done} of {len(self.record.series.moves)} done)")
@@ -192,18 +192,18 @@ def read_routes(routes: RouteStore) -> tuple[Route, ...]:
     return tuple(each.route for each in found if each is not None)
 
 
-def ended(end: RunEnd) -> MoveEnd:
+def move_end(end: RunEnd) -> MoveEnd:
     """The end of an operation as that of its move."""
     return MoveEnd(kind=end.kind, reason=end.reason, lines=end.lines[:5], operation=end.record.operation.id)
 
 
-def refused(plan: FailoverPlan) -> MoveEnd:
+def refused_end(plan: FailoverPlan) -> MoveEnd:
     """A plan that is refused as the end of its move."""
     lines = tuple(f"{each.where}: {each.text}" for each in plan.verdicts if each.level is Level.REFUSED)
     return MoveEnd(kind=EndKind.REFUSED, reason=plan.refused[0].check, lines=lines[:5])
 
 
-def failed(error: KafkakitError) -> MoveEnd:
+def failed_end(error: KafkakitError) -> MoveEnd:
     """An error of one stream as the end of its move; what can be tried again is waited for."""
     is_transient = isinstance(error, TryLaterError | ConflictError)
     reason = "lease" if isinstance(error, LeaseLostError) else "try-later" if is_transient else "refused"
@@ -244,7 +244,7 @@ class SeriesPlanner:
         In an emergency, where the old cluster is not looked at, partitions count in place of what is written.
         """
         cluster_id = self.evacuated(profile)
-        places = [Place(profile=name, cluster_id=self._id_of(name)) for name in dict.fromkeys(targets)]
+        places = [MoveCluster(profile=name, cluster_id=self._id_of(name)) for name in dict.fromkeys(targets)]
         profiles = {cluster_id: profile, **{place.cluster_id: place.profile for place in places}}
         loads, unit = {}, f"{self._rule.unit}/s"
         if len(places) > 1 and self._template.is_emergency:
@@ -257,7 +257,9 @@ class SeriesPlanner:
 
     def balance(self, capacities: Sequence[tuple[str, int]]) -> Series:
         """Moves that spread streams over clusters (profile, capacity in the rule's unit) by what is written."""
-        places = [Place(profile=name, cluster_id=self._id_of(name), capacity=number) for name, number in capacities]
+        places = [
+            MoveCluster(profile=name, cluster_id=self._id_of(name), capacity=number) for name, number in capacities
+        ]
         if len({place.cluster_id for place in places}) < len(places):
             raise UsageError("two profiles reach the same cluster")
         loads = self._measure({place.cluster_id: place.profile for place in places})
@@ -295,7 +297,7 @@ class SeriesPlanner:
             words = "; ".join(differences)
             raise RefusedError(f"{series.kind} is under way, and {words}", hint="--replan makes a new plan")
         if self._template != series.template:
-            journal.check(Word.AMEND, line_data(self._template))
+            journal.check(MoveSubject.AMEND, line_data(self._template))
 
     def unmoved(self, series: Series) -> SeriesEnd:
         """The end of a series without moves."""
@@ -309,13 +311,13 @@ class SeriesPlanner:
             try:
                 plan = plan_operation(self._ports, series.request_of(move))
             except KafkakitError as error:
-                found[move.stream] = failed(error)
+                found[move.stream] = failed_end(error)
             else:
-                found[move.stream] = refused(plan) if plan.refused else plan
+                found[move.stream] = refused_end(plan) if plan.refused else plan
         return found
 
     def _series(
-        self, kind: SeriesKind, subject: str, cluster_id: str, places: Sequence[Place], chosen: ChosenMoves
+        self, kind: SeriesKind, subject: str, cluster_id: str, places: Sequence[MoveCluster], chosen: ChosenMoves
     ) -> Series:
         if len(chosen.moves) > MOST_MOVES:
             raise RefusedError(f"{len(chosen.moves):,} streams would move, at most {MOST_MOVES:,} are in one plan")
@@ -424,7 +426,7 @@ class SeriesJournals:
     def begin(self, series: Series) -> Journal:
         """The journal of a new series, with its plan."""
         journal = self._open(max(self._numbers(), default=0) + 1)
-        journal.check(Word.PLAN, line_data(series))
+        journal.check(MoveSubject.PLAN, line_data(series))
         return journal
 
     def _numbers(self) -> list[int]:

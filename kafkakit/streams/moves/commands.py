@@ -15,8 +15,8 @@ from kafkakit.cli.run_options import Approval, Consent
 from kafkakit.cli.session import ProfileSessions, finish, open_session
 from kafkakit.cli.stream_operations import NO_EVENTS, EventOptions, operation_ports
 from kafkakit.core.options import duration_option, not_typed, option, typed_as
-from kafkakit.streams.failover.api import DeadLetters, FailoverRequest, OperationKind, dead_letters_option
-from kafkakit.streams.moves.decide import MeasureRule, Pace
+from kafkakit.streams.failover.api import DeadLetterChoice, FailoverRequest, OperationKind, dead_letters_option
+from kafkakit.streams.moves.decide import MeasureRule, MovePace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +52,7 @@ UNNAMED = {"stream": not_typed(""), "to": not_typed(""), "lanes": not_typed(()),
 MoveTemplate = Annotated[FailoverRequest, typed_as(**UNNAMED, kind=not_typed(OperationKind.MOVE))]
 Evacuation = Annotated[
     FailoverRequest,
-    typed_as(**UNNAMED, kind=not_typed(OperationKind.MOVE), dead_letters=dead_letters_option(DeadLetters.COPY)),
+    typed_as(**UNNAMED, kind=not_typed(OperationKind.MOVE), dead_letters=dead_letters_option(DeadLetterChoice.COPY)),
 ]
 
 
@@ -82,7 +82,7 @@ def evacuate(
         ),
     ],
     to: Targets,
-    pace: Pace,
+    pace: MovePace,
     following: SeriesOptions,
     template: Evacuation,
     rule: MeasureRule,
@@ -120,7 +120,7 @@ def evacuate(
 def balance(
     ctx: typer.Context,
     capacity: Capacities,
-    pace: Pace,
+    pace: MovePace,
     following: SeriesOptions,
     template: MoveTemplate,
     rule: MeasureRule,
@@ -225,7 +225,7 @@ def carry_out(
     session: MovesSession,
     planner: SeriesPlanner,
     intent: SeriesIntent,
-    pace: Pace,
+    pace: MovePace,
     following: SeriesOptions,
     consent: Consent,
     approval: Approval,

@@ -126,7 +126,7 @@ class MoveEnd:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class MovePace:
     """At most `at_once` streams between the begin of their operation and its end, and `per_hour` begins in any hour."""
 
     at_once: int = option(
@@ -159,7 +159,7 @@ Loads = Mapping[tuple[str, str], int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class MoveCluster:
     """A cluster that takes part: the profile that reaches it, its id, and what it can carry."""
 
     profile: str
@@ -192,7 +192,7 @@ def evacuated_id(routes: Sequence[Route], profile: str, live_id: str | None) -> 
 
 
 def evacuation(
-    routes: Sequence[Route], cluster_id: str, targets: Sequence[Place], loads: Loads, unit: str
+    routes: Sequence[Route], cluster_id: str, targets: Sequence[MoveCluster], loads: Loads, unit: str
 ) -> ChosenMoves:
     """A move for every stream that is written on the cluster, spread by load over targets that count as alike."""
     if not targets or any(place.cluster_id == cluster_id for place in targets):
@@ -200,18 +200,22 @@ def evacuation(
     leaving = [(route, lanes_on(route, cluster_id)) for route in routes]
     leaving = [(route, lanes) for route, lanes in leaving if lanes]
     items = tuple(SpreadItem(load=_load(route, loads, lanes)) for route, lanes in leaving)
-    fixed = _fixed(routes, targets, loads, moving=())
+    fixed = _fixed_loads(routes, targets, loads, moving=())
     alike = sum(fixed) + sum(item.load for item in items) or 1
     places = [replace(place, capacity=alike) for place in targets]
-    at, figures = _spread(items, places, fixed, 0, unit)
+    at, figures = _spread_items(items, places, fixed, 0, unit)
     moves = tuple(
-        PlannedMove(stream=route.stream, to=targets[cluster].profile, lanes=_named(route, lanes), load=item.load)
+        PlannedMove(
+            stream=route.stream, to=targets[cluster].profile, lanes=_requested_lanes(route, lanes), load=item.load
+        )
         for (route, lanes), item, cluster in zip(leaving, items, at, strict=True)
     )
     return ChosenMoves(moves=moves, skipped={}, figures=figures if len(targets) > 1 else None)
 
 
-def balance(routes: Sequence[Route], places: Sequence[Place], loads: Loads, unit: str, within_ppm: int) -> ChosenMoves:
+def balance(
+    routes: Sequence[Route], places: Sequence[MoveCluster], loads: Loads, unit: str, within_ppm: int
+) -> ChosenMoves:
     """Moves of whole streams between clusters so that the fullest one is used as little as possible.
 
     A stream stays where an operation is open, or its lanes are on several clusters: its load counts where it is.
@@ -229,8 +233,8 @@ def balance(routes: Sequence[Route], places: Sequence[Place], loads: Loads, unit
         else:
             moving.append((route, number[homes.pop()]))
     items = tuple(SpreadItem(load=_load(route, loads), home=home) for route, home in moving)
-    fixed = _fixed(routes, places, loads, moving=[route.stream for route, _ in moving])
-    at, figures = _spread(items, places, fixed, within_ppm, unit)
+    fixed = _fixed_loads(routes, places, loads, moving=[route.stream for route, _ in moving])
+    at, figures = _spread_items(items, places, fixed, within_ppm, unit)
     moves = tuple(
         PlannedMove(stream=route.stream, to=places[cluster].profile, load=item.load)
         for (route, home), item, cluster in zip(moving, items, at, strict=True)
@@ -245,7 +249,7 @@ def lanes_on(route: Route, cluster_id: str) -> tuple[str, ...]:
     return tuple(lane.name for lane in route.lanes if lane.active and lane.active.cluster_id == cluster_id)
 
 
-def _named(route: Route, lanes: tuple[str, ...]) -> tuple[str, ...]:
+def _requested_lanes(route: Route, lanes: tuple[str, ...]) -> tuple[str, ...]:
     """The lanes of a request: none where all that are written move."""
     return () if len(lanes) == sum(lane.active is not None for lane in route.lanes) else lanes
 
@@ -255,7 +259,9 @@ def _load(route: Route, loads: Loads, lanes: Sequence[str] | None = None) -> int
     return sum(loads.get((segment.cluster_id, segment.topic), 0) for segment in chosen)
 
 
-def _fixed(routes: Sequence[Route], places: Sequence[Place], loads: Loads, moving: Sequence[str]) -> list[int]:
+def _fixed_loads(
+    routes: Sequence[Route], places: Sequence[MoveCluster], loads: Loads, moving: Sequence[str]
+) -> list[int]:
     """What the clusters carry that stays there."""
     fixed, gone = dict.fromkeys((place.cluster_id for place in places), 0), set(moving)
     for route in routes:
@@ -274,11 +280,11 @@ class SpreadItem:
     home: int | None = None
 
 
-def _spread(
-    items: tuple[SpreadItem, ...], places: Sequence[Place], fixed: Sequence[int], within_ppm: int, unit: str
+def _spread_items(
+    items: tuple[SpreadItem, ...], places: Sequence[MoveCluster], fixed: Sequence[int], within_ppm: int, unit: str
 ) -> tuple[tuple[int, ...], SpreadFigures]:
     problem = SpreadProblem(items=items, capacities=tuple(place.capacity for place in places), fixed=tuple(fixed))
-    answer = spread(problem, within_ppm)
+    answer = spread_streams(problem, within_ppm)
     before = list(fixed)
     for item in items:
         if item.home is not None:
@@ -336,18 +342,18 @@ class SpreadAnswer:
     is_proven: bool
 
 
-def spread(problem: SpreadProblem, within_ppm: int = 0) -> SpreadAnswer:
+def spread_streams(problem: SpreadProblem, within_ppm: int = 0) -> SpreadAnswer:
     """Choose a cluster for each stream; with the least load moved where the largest use may be `within_ppm` higher.
 
     The same answer for the same problem on every machine. Bytes of memory: about 1 kB a choice.
     """
     bound = problem.bound_ppm()
     limit = bound * (PPM + within_ppm) // PPM
-    at = _improved(problem, _first(problem), limit)
-    is_small = len(problem.items) * len(problem.capacities) <= LARGEST and _rounded(problem, at) < LARGEST_PPM
+    at = _improve_choice(problem, _first_choice(problem), limit)
+    is_small = len(problem.items) * len(problem.capacities) <= LARGEST and _largest_rounded(problem, at) < LARGEST_PPM
     if problem.items and is_small:
-        at, bound = _solved(problem, at, bound, within_ppm)
-    largest = _largest(problem, at)
+        at, bound = _solve_spread(problem, at, bound, within_ppm)
+    largest = _largest_use(problem, at)
     is_proven = largest <= bound * (PPM + within_ppm) // PPM + _slack(problem)
     return SpreadAnswer(at=tuple(at), largest_ppm=largest, bound_ppm=bound, is_proven=is_proven)
 
@@ -360,11 +366,11 @@ def loads_of(problem: SpreadProblem, at: Sequence[int]) -> list[int]:
     return loads
 
 
-def _largest(problem: SpreadProblem, at: Sequence[int]) -> int:
+def _largest_use(problem: SpreadProblem, at: Sequence[int]) -> int:
     return max((problem.use_ppm(c, load) for c, load in enumerate(loads_of(problem, at))), default=0)
 
 
-def _first(problem: SpreadProblem) -> list[int]:
+def _first_choice(problem: SpreadProblem) -> list[int]:
     """Streams that may stay stay; the others go, the heaviest first, to where the use is then smallest."""
     at = [-1 if item.home is None else item.home for item in problem.items]
     loads = list(problem.fixed)
@@ -380,7 +386,7 @@ def _first(problem: SpreadProblem) -> list[int]:
     return at
 
 
-def _improved(problem: SpreadProblem, at: list[int], limit_ppm: int) -> list[int]:
+def _improve_choice(problem: SpreadProblem, at: list[int], limit_ppm: int) -> list[int]:
     """Single moves off the fullest cluster, each the one that lowers the larger of both uses most, down to a limit."""
     loads = loads_of(problem, at)
     clusters = range(len(loads))
@@ -429,14 +435,14 @@ def _best_move(
     return best, number, next(c for c in others if problem.use_ppm(c, loads[c] + load) <= best)
 
 
-def _solved(problem: SpreadProblem, hint: list[int], bound: int, within_ppm: int) -> tuple[list[int], int]:
+def _solve_spread(problem: SpreadProblem, hint: list[int], bound: int, within_ppm: int) -> tuple[list[int], int]:
     """The smallest largest use, then the least load moved at it; returns the choice and the bound that was proven."""
     from ortools.sat.python import cp_model
 
     program: Any = cp_model.CpModel()
     clusters = range(len(problem.capacities))
     chosen = [[program.new_bool_var(f"{n}-{c}") for c in clusters] for n in range(len(problem.items))]
-    largest = program.new_int_var(bound, max(bound, _rounded(problem, hint)), "largest")
+    largest = program.new_int_var(bound, max(bound, _largest_rounded(problem, hint)), "largest")
     for row, cluster in zip(chosen, hint, strict=True):
         program.add_exactly_one(row)
         for c in clusters:
@@ -450,7 +456,7 @@ def _solved(problem: SpreadProblem, hint: list[int], bound: int, within_ppm: int
     homes = [(n, item.home, item.load) for n, item in enumerate(problem.items) if item.home is not None]
     if not homes:
         return at, bound
-    program.add(largest <= max(_rounded(problem, at), bound * (PPM + within_ppm) // PPM))
+    program.add(largest <= max(_largest_rounded(problem, at), bound * (PPM + within_ppm) // PPM))
     # One more each, so that a stream without load stays where it is.
     program.minimize(sum((load + 1) * (1 - chosen[n][home]) for n, home, load in homes))
     return _search(cp_model, program, chosen, at)[0], bound
@@ -461,7 +467,7 @@ def _slack(problem: SpreadProblem) -> int:
     return len(problem.items) + 1
 
 
-def _rounded(problem: SpreadProblem, at: Sequence[int]) -> int:
+def _largest_rounded(problem: SpreadProblem, at: Sequence[int]) -> int:
     """The largest use as the program counts it: each load rounded up for itself."""
     uses = [problem.use_ppm(c, load) for c, load in enumerate(problem.fixed)]
     for item, cluster in zip(problem.items, at, strict=True):
@@ -541,7 +547,7 @@ def load_of(reading: TopicReading, unit: LoadUnit) -> int:
     return -int(-rate // 1)
 
 
-class Word(StrEnum):
+class MoveSubject(StrEnum):
     """What a line is about; an intent stands before a begin or a continuation."""
 
     PLAN = "plan"
@@ -551,10 +557,10 @@ class Word(StrEnum):
     END = "end"
 
 
-Line: TypeAlias = JournalLine[Word]
+Line: TypeAlias = JournalLine[MoveSubject]
 GRAMMAR = Grammar(
     header={"kind": "stream-moves", "schema": 1},
-    words=Word,
+    words=MoveSubject,
     damaged_hint="the journal was changed; --replan plans anew, operations that are open continue",
 )
 
@@ -588,18 +594,18 @@ class SeriesRecord:
 
 def fold(record: SeriesRecord | None, line: Line) -> SeriesRecord:
     """Take one more line into account."""
-    if (record is None) != (line.what is Word.PLAN):
+    if (record is None) != (line.what is MoveSubject.PLAN):
         raise ValueError("a journal begins with its plan, and has one")
     if record is None:
         return SeriesRecord(series=read_data(line.data, Series))
-    if line.what is Word.AMEND:
+    if line.what is MoveSubject.AMEND:
         return replace(record, series=replace(record.series, template=read_data(line.data, FailoverRequest)))
     stream = str(line.data["stream"])
-    if line.what is Word.END:
+    if line.what is MoveSubject.END:
         end = replace(read_data(line.data["end"], MoveEnd), at_ms=epoch_ms(line.time))
         return replace(record, open=record.open - {stream}, ends={**record.ends, stream: end})
     opened = record.open | {stream}
-    begins = (*record.begins_ms, epoch_ms(line.time)) if line.what is Word.BEGIN else record.begins_ms
+    begins = (*record.begins_ms, epoch_ms(line.time)) if line.what is MoveSubject.BEGIN else record.begins_ms
     return replace(record, begins_ms=begins, open=opened, most_open=max(record.most_open, len(opened)))
 
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 
 from kafkakit.core.errors import ExitCode
-from kafkakit.core.quantities import counted, format_percent
+from kafkakit.core.quantities import count_of, format_percent
 from kafkakit.core.text import plain_value
 from kafkakit.report.report import Part, Report, ResultTable, Section, attributes
 from kafkakit.streams.failover.api import EndKind, FailoverPlan, Level
-from kafkakit.streams.moves.decide import PPM, MoveEnd, Pace, Series, SeriesEnd, SpreadFigures, most_in_an_hour
+from kafkakit.streams.moves.decide import PPM, MoveEnd, MovePace, Series, SeriesEnd, SpreadFigures, most_in_an_hour
 
 CODES = {
     EndKind.DONE: ExitCode.DONE,
@@ -18,7 +18,7 @@ CODES = {
 
 
 def series_report(
-    command: str, series: Series, pace: Pace, judged: Mapping[str, FailoverPlan | MoveEnd], done: str = ""
+    command: str, series: Series, pace: MovePace, judged: Mapping[str, FailoverPlan | MoveEnd], done: str = ""
 ) -> Report:
     """A plan; it exits with 2 where a move would be refused. `judged` may lack moves that were not looked at."""
     rows = tuple(
@@ -47,7 +47,7 @@ def series_report(
             "refused": is_refused,
         },
         sections=(
-            f"{_title(series)}: {counted(len(series.moves), 'stream')}",
+            f"{_title(series)}: {count_of(len(series.moves), 'stream')}",
             f"plan {series.sha256}",
             pace_words(pace),
             "",
@@ -65,7 +65,13 @@ def end_report(command: str, end: SeriesEnd) -> Report:
     something is left."""
     record, series = end.record, end.record.series
     rows = tuple(
-        (move.stream, move.to, found.kind if found else "not begun", found.operation if found else "", _why(found))
+        (
+            move.stream,
+            move.to,
+            found.kind if found else "not begun",
+            found.operation if found else "",
+            _reason_text(found),
+        )
         for move in series.moves
         for found in (record.ends.get(move.stream),)
     )
@@ -93,7 +99,7 @@ def end_report(command: str, end: SeriesEnd) -> Report:
             "left": left.records(),
         },
         sections=(
-            f"{end.kind}: {_title(series)}, {done} of {counted(len(series.moves), 'stream')} moved",
+            f"{end.kind}: {_title(series)}, {done} of {count_of(len(series.moves), 'stream')} moved",
             *([f"at most {record.most_open} at once, at most {hour} begun within an hour"] if rows else ()),
             moves,
             left,
@@ -103,10 +109,10 @@ def end_report(command: str, end: SeriesEnd) -> Report:
     )
 
 
-def pace_words(pace: Pace) -> str:
+def pace_words(pace: MovePace) -> str:
     """The pace in one line."""
     hour = "" if pace.per_hour is None else f", at most {pace.per_hour} begun within an hour"
-    return f"at most {counted(pace.at_once, 'stream')} at once{hour}"
+    return f"at most {count_of(pace.at_once, 'stream')} at once{hour}"
 
 
 def _title(series: Series) -> str:
@@ -117,12 +123,12 @@ def _verdict(found: FailoverPlan | MoveEnd | None) -> tuple[str, str]:
     if found is None:
         return "", ""
     if isinstance(found, MoveEnd):
-        return found.kind, _why(found)
+        return found.kind, _reason_text(found)
     warnings = [each for each in found.verdicts if each.level is Level.WARNING]
     return ("warning", warnings[0].text) if warnings else ("ok", "")
 
 
-def _why(end: MoveEnd | None) -> str:
+def _reason_text(end: MoveEnd | None) -> str:
     return "" if end is None else "; ".join(each for each in (end.reason, *end.lines[:1]) if each)
 
 

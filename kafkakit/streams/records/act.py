@@ -16,7 +16,7 @@ from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
-from kafkakit.core.cluster_facts import Fetched, ItemError, LogSpan, TopicPlaces
+from kafkakit.core.cluster_facts import FetchedBatches, ItemError, LogSpan, TopicPlaces
 from kafkakit.core.errors import (
     OperationFailedError,
     RefusedError,
@@ -25,30 +25,30 @@ from kafkakit.core.errors import (
     stopped_run,
 )
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import count_of
 from kafkakit.core.records import Record
-from kafkakit.core.text import printable
+from kafkakit.core.text import sanitize
 from kafkakit.ports.acting import Clock, ProgressBar, Reporter, pause, repeat_every
 from kafkakit.ports.data import DataPlane, LogReader
 from kafkakit.streams.model.commit import OffsetRanges
-from kafkakit.streams.model.guarded_reads import measured, verdicts_of
+from kafkakit.streams.model.guarded_reads import measure_batch, verdicts_of
 from kafkakit.streams.model.log_batches import WalkEnd
 from kafkakit.streams.records.decide import (
     MOST_FOUND,
     BombScan,
-    Entry,
-    Found,
     FoundBatch,
     KeptBatch,
+    LogEntry,
+    ReadingResult,
+    ReadResult,
     ScanStart,
-    Walked,
-    continued,
+    continue_offsets,
     encode_provenance,
     entries_of,
     failed_reads,
     folder_names,
     provenance,
-    resolved,
+    resolve_entries,
     starts_of,
 )
 
@@ -64,7 +64,7 @@ class RecordReader:
     def __init__(self, log: LogReader, data: DataPlane, clock: Clock, *, wait_s: float) -> None:
         self._log, self._data, self._clock, self._wait_s = log, data, clock, wait_s
 
-    def read(self, key: TopicPartition, offset: int, count: int) -> Found:
+    def read(self, key: TopicPartition, offset: int, count: int) -> ReadResult:
         """Up to `count` entries of the log from the offset on, none where the log does not hold the offset.
 
         Raises `UsageError` for a partition that does not exist, `TryLaterError` for a leader that does not answer,
@@ -72,38 +72,38 @@ class RecordReader:
         """
         places = self._log.places([key.topic]).get(key.topic)
         if places is None:
-            raise UsageError(f"topic {printable(key.topic)} does not exist")
+            raise UsageError(f"topic {sanitize(key.topic)} does not exist")
         if key.partition not in places.leaders:
-            raise UsageError(f"topic {printable(key.topic)} has no partition {key.partition}")
+            raise UsageError(f"topic {sanitize(key.topic)} has no partition {key.partition}")
         span = self._log.spans([key])[key]
         if isinstance(span, ItemError):
-            raise TryLaterError(f"the ends of {printable(str(key))} cannot be read: {span}")
-        found = Found(key=key, offset=offset, span=span)
+            raise TryLaterError(f"the ends of {sanitize(str(key))} cannot be read: {span}")
+        found = ReadResult(key=key, offset=offset, span=span)
         if not span.start <= offset < span.end:
             return found
         entries = self._raw(key, offset, span.end, count)
         wanted = [e for e in entries if (e.is_sealed or e.batch.is_transactional) and e.last < span.stable]
         committed, is_whole = self._committed(key, wanted[0].offset, wanted[-1].last) if wanted else ({}, True)
-        shown = islice(resolved(entries, span.stable, committed, is_whole=is_whole), count)
-        return Found(key=key, offset=offset, span=span, entries=tuple(shown))
+        shown = islice(resolve_entries(entries, span.stable, committed, is_whole=is_whole), count)
+        return ReadResult(key=key, offset=offset, span=span, entries=tuple(shown))
 
-    def _raw(self, key: TopicPartition, offset: int, end: int, count: int) -> list[Entry]:
+    def _raw(self, key: TopicPartition, offset: int, end: int, count: int) -> list[LogEntry]:
         """The entries as the raw log has them; a sealed batch counts as one."""
-        entries: list[Entry] = []
+        entries: list[LogEntry] = []
         at, held, size = offset, 0, 0
         while at < end and held < count and size < MOST_BYTES:
             before, reason = at, "the leader gave no records from there on"
             for entry in entries_of(self._fetched(key, at), at):
                 if isinstance(entry, int):
                     at = entry
-                elif not isinstance(entry, Entry):
+                elif not isinstance(entry, LogEntry):
                     reason = entry.reason
                     break
                 elif held < count and size < MOST_BYTES:
                     entries.append(entry)
                     held, size = held + entry.least_records, size + entry.size
             if at == before:
-                raise OperationFailedError(f"{printable(str(key))}@{at} cannot be read: {reason}")
+                raise OperationFailedError(f"{sanitize(str(key))}@{at} cannot be read: {reason}")
         return entries
 
     def _fetched(self, key: TopicPartition, at: int) -> bytes:
@@ -112,11 +112,11 @@ class RecordReader:
         while self._clock.monotonic() < deadline:
             answer = self._log.fetch({key: at}, max_bytes=FETCH_BYTES, wait_ms=WAIT_MS)[key]
             if answer.error is not None and not answer.error.retriable:
-                raise OperationFailedError(f"{printable(str(key))}@{at} cannot be read: {answer.error}")
+                raise OperationFailedError(f"{sanitize(str(key))}@{at} cannot be read: {answer.error}")
             if answer.records:
                 return answer.records
             problem = str(answer.error or problem)
-        raise TryLaterError(f"{printable(str(key))}@{at} cannot be read: {problem}")
+        raise TryLaterError(f"{sanitize(str(key))}@{at} cannot be read: {problem}")
 
     def _committed(self, key: TopicPartition, first: int, last: int) -> tuple[dict[int, Record], bool]:
         """What read_committed consumers get of these offsets, and whether all of it was read."""
@@ -154,7 +154,7 @@ class BombScanner:
         places = self._log.places(sorted(set(topics)))
         found: dict[TopicPartition, bytes] = {}
         for topic in sorted(set(topics)):
-            found |= _chosen(topic, places.get(topic), numbers)
+            found |= _choose_partitions(topic, places.get(topic), numbers)
         return found
 
     def scan(
@@ -224,7 +224,7 @@ class BombScanner:
                     reporter.warn("all partitions are read again")
                 warned = problems
         except KeyboardInterrupt as stop:
-            raise stopped_run(stop, f"{counted(count, 'batch', 'batches')} found, nothing was changed") from None
+            raise stopped_run(stop, f"{count_of(count, 'batch', 'batches')} found, nothing was changed") from None
 
     def _look(
         self,
@@ -239,7 +239,7 @@ class BombScanner:
         except (TryLaterError, UsageError) as error:
             return cursors, frozenset([error.message])
         known = {key: span for key, span in spans.items() if isinstance(span, LogSpan)}
-        starts = continued(known, cursors)
+        starts = continue_offsets(known, cursors)
         walked = self._walk(starts, {key: span.end for key, span in known.items()}, note, None)
         unread = failed_reads(spans) | dict(walked.unread)
         return cursors | dict(walked.offsets), frozenset(f"{key}: {reason}" for key, reason in unread.items())
@@ -250,16 +250,16 @@ class BombScanner:
         ends: Mapping[TopicPartition, int],
         on_found: OnFound,
         bar: ProgressBar | None,
-    ) -> Walked:
+    ) -> ReadingResult:
         walk = LogWalk(self._log, self._clock, limit_bytes=self._limit_bytes, wait_s=self._wait_s, on_found=on_found)
         return walk.run(starts, ends, bar)
 
 
-def _chosen(topic: str, found: TopicPlaces | None, numbers: Collection[int]) -> dict[TopicPartition, bytes]:
+def _choose_partitions(topic: str, found: TopicPlaces | None, numbers: Collection[int]) -> dict[TopicPartition, bytes]:
     if found is None:
-        raise UsageError(f"topic {printable(topic)} does not exist")
+        raise UsageError(f"topic {sanitize(topic)} does not exist")
     if unknown := sorted(set(numbers) - set(found.leaders)):
-        raise UsageError(f"topic {printable(topic)} has no partition {unknown[0]}")
+        raise UsageError(f"topic {sanitize(topic)} has no partition {unknown[0]}")
     return {TopicPartition(topic, number): found.topic_id for number in sorted(numbers or found.leaders)}
 
 
@@ -279,7 +279,7 @@ class LogWalk:
 
     def run(
         self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], bar: ProgressBar | None
-    ) -> Walked:
+    ) -> ReadingResult:
         """Read on until each partition is at its end or given up."""
         self._at = dict(starts)
         waiting = deque(sorted(key for key in starts if starts[key] < ends[key]))
@@ -303,9 +303,9 @@ class LogWalk:
                 bar.update(sum(min(self._at[key], ends[key]) - starts[key] for key in keys), total)
             if all(self._at[key] == offset for key, offset in before.items()) and deadlines:
                 pause(self._clock, NAP_S)
-        return Walked(offsets=self._at, unread=self._unread, batches=self._batches, size=self._size)
+        return ReadingResult(offsets=self._at, unread=self._unread, batches=self._batches, size=self._size)
 
-    def _fetched(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Fetched]:
+    def _fetched(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, FetchedBatches]:
         try:
             return self._log.fetch(
                 offsets, max_bytes=WALK_FETCH_BYTES, wait_ms=WAIT_MS, partition_bytes=PARTITION_BYTES
@@ -314,7 +314,7 @@ class LogWalk:
             self._problems |= dict.fromkeys(offsets, error.message)
             return {}
 
-    def _take(self, answers: Mapping[TopicPartition, Fetched], ends: Mapping[TopicPartition, int]) -> None:
+    def _take(self, answers: Mapping[TopicPartition, FetchedBatches], ends: Mapping[TopicPartition, int]) -> None:
         has_records = any(answer.records for answer in answers.values())
         for key, answer in answers.items():
             if answer.error is not None:
@@ -332,7 +332,7 @@ class LogWalk:
                 if item.is_corrupt and self._at[key] == before:
                     self._unread[key] = f"{item.reason} after offset {before - 1}, and its end is unknown"
                 return
-            verdict = measured(records, item, self._limit_bytes)
+            verdict = measure_batch(records, item, self._limit_bytes)
             self._at[key] = max(before, verdict.end)
             self._batches += 1
             self._size += verdict.size

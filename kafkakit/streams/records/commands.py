@@ -163,7 +163,7 @@ def quarantine(
     kafkakit --profile prod streams bombs quarantine payments --partition 3 --offsets 102 --group orders --yes
     """
     from kafkakit.core.errors import RefusedError, TryLaterError
-    from kafkakit.core.text import printable
+    from kafkakit.core.text import sanitize
     from kafkakit.streams.commits.api import no_such_group
     from kafkakit.streams.records.act import Quarantine
     from kafkakit.streams.records.decide import quarantine_report
@@ -195,17 +195,17 @@ def quarantine(
         with cli.output.progress("reading batch headers") as bar:
             scan = scanner.scan(list(keys), start, bar, kept.keep)
         if offsets and not kept.kept:
-            raise RefusedError(f"no batch of {printable(topic)} with offsets {offsets:.80} is over the limit")
+            raise RefusedError(f"no batch of {sanitize(topic)} with offsets {offsets:.80} is over the limit")
         if scan.unread:
             key, reason = min(scan.unread.items())
-            words = f"{printable(str(key))} was not read to the end: {printable(reason)}"
+            words = f"{sanitize(str(key))} was not read to the end: {sanitize(reason)}"
             raise TryLaterError(words, hint="what was found before is kept; no commit was changed")
-        edit = _marked(ctx, opened, group, kept.kept, consent, reject=reject) if group and kept.kept else None
+        edit = _mark_batches(ctx, opened, group, kept.kept, consent, reject=reject) if group and kept.kept else None
     report = quarantine_report(kept.kept, scan.cluster_id, str(folder), edit, is_planned=consent.dry_run)
     return session.finish(cli, report)
 
 
-def _marked(
+def _mark_batches(
     ctx: typer.Context,
     opened: session.ClusterSession,
     group: str,

@@ -20,9 +20,9 @@ from kafkakit.core.documents import encode_document
 from kafkakit.core.errors import ExitCode, InputError, OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.findings import Finding, Rule, Severity, findings_data, in_order
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.quantities import counted, format_bytes
+from kafkakit.core.quantities import count_of, format_bytes
 from kafkakit.core.records import Record
-from kafkakit.core.text import printable, shell_command
+from kafkakit.core.text import sanitize, shell_command
 from kafkakit.report.report import INDENT, FactList, Part, Report, ResultTable, attributes, findings_sections, records
 from kafkakit.streams.model.binary import CHECKED_FROM, CRC_AT
 from kafkakit.streams.model.commit import OffsetRanges, amount, topic_id_text, utc_text
@@ -32,7 +32,7 @@ from kafkakit.streams.model.log_batches import (
     Codec,
     LogRecord,
     RecordFault,
-    Skipped,
+    SkippedBatch,
     WalkEnd,
     batches_of,
     headers_of,
@@ -56,7 +56,7 @@ class TransactionOutcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class LogEntry:
     """What the log holds from `offset` to `last`: one record, or with `instead` what is there in its place.
 
     `time_type` is CreateTime or LogAppendTime; `fate` is None outside of transactions.
@@ -95,13 +95,13 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class ReadResult:
     """What came of reading from `offset` on; `span` is that of the log."""
 
     key: TopicPartition
     offset: int
     span: LogSpan
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[LogEntry, ...] = ()
 
     @property
     def problem(self) -> str:
@@ -127,7 +127,7 @@ def parse_place(text: str) -> tuple[TopicPartition, int]:
     return TopicPartition(match[1], int(match[2])), int(match[3])
 
 
-def entries_of(buffer: bytes, offset: int) -> Iterator[Entry | Skipped | WalkEnd | int]:
+def entries_of(buffer: bytes, offset: int) -> Iterator[LogEntry | SkippedBatch | WalkEnd | int]:
     """What a raw read holds from the offset on, in order, and after each batch the offset that follows it.
 
     A batch that cannot be inflated here comes as one entry.
@@ -140,15 +140,15 @@ def entries_of(buffer: bytes, offset: int) -> Iterator[Entry | Skipped | WalkEnd
             yield batch.next_offset
 
 
-def resolved(
-    entries: Iterable[Entry], stable: int, committed: Mapping[int, Record], *, is_whole: bool
-) -> Iterator[Entry]:
+def resolve_entries(
+    entries: Iterable[LogEntry], stable: int, committed: Mapping[int, Record], *, is_whole: bool
+) -> Iterator[LogEntry]:
     """The entries with what a read_committed consumer gave: what sealed batches hold, and the ends of transactions.
 
     `stable` is the last stable offset; `is_whole`: the consumer read to the end of what it was to read.
     """
     for entry in entries:
-        for one in _opened(entry, stable, committed, is_whole=is_whole) if entry.is_sealed else (entry,):
+        for one in _open_batch(entry, stable, committed, is_whole=is_whole) if entry.is_sealed else (entry,):
             if not one.batch.is_transactional or one.batch.is_control:
                 yield one
             elif one.offset in committed:
@@ -159,11 +159,11 @@ def resolved(
                 yield replace(one, fate=TransactionOutcome.ABORTED if is_whole else TransactionOutcome.UNKNOWN)
 
 
-def _opened(sealed: Entry, stable: int, records: Mapping[int, Record], *, is_whole: bool) -> Iterator[Entry]:
+def _open_batch(sealed: LogEntry, stable: int, records: Mapping[int, Record], *, is_whole: bool) -> Iterator[LogEntry]:
     """The records of a sealed batch; the batch itself where the consumer could not give any."""
     held = [records[offset] for offset in sorted(records) if sealed.offset <= offset <= sealed.last]
     for one in held:
-        yield Entry(
+        yield LogEntry(
             offset=one.offset,
             last=one.offset,
             batch=sealed.batch,
@@ -176,22 +176,22 @@ def _opened(sealed: Entry, stable: int, records: Mapping[int, Record], *, is_who
         yield replace(sealed, instead=f"{sealed.instead}: shown only once read_committed consumers get its records")
 
 
-def _in_batch(buffer: bytes, batch: Batch, offset: int) -> Iterator[Entry]:
+def _in_batch(buffer: bytes, batch: Batch, offset: int) -> Iterator[LogEntry]:
     first, last = max(offset, batch.base_offset), batch.next_offset - 1
     if batch.codec in SEALED and batch.count:
-        yield Entry(offset=first, last=last, batch=batch, instead=f"batch compressed with {batch.codec_name}")
+        yield LogEntry(offset=first, last=last, batch=batch, instead=f"batch compressed with {batch.codec_name}")
         return
     for record in records_of(buffer, batch):
         if isinstance(record, RecordFault):
-            yield Entry(offset=first, last=last, batch=batch, instead=f"unreadable: {record.reason}")
+            yield LogEntry(offset=first, last=last, batch=batch, instead=f"unreadable: {record.reason}")
             return
         if record.offset >= offset:
             yield _entry(record, batch)
             first = record.offset + 1
 
 
-def _entry(record: LogRecord, batch: Batch) -> Entry:
-    entry = Entry(offset=record.offset, last=record.offset, batch=batch, at_ms=record.timestamp_ms)
+def _entry(record: LogRecord, batch: Batch) -> LogEntry:
+    entry = LogEntry(offset=record.offset, last=record.offset, batch=batch, at_ms=record.timestamp_ms)
     if batch.is_control:
         kind = int.from_bytes((record.key or b"")[2:4], "big") if len(record.key or b"") >= 4 else -1
         return replace(entry, instead=_MARKERS.get(kind, f"control record of type {kind}"))
@@ -225,9 +225,9 @@ FATES = {
 }
 
 
-def records_report(found: Found, cluster_id: str, most_bytes: int) -> Report:
+def records_report(found: ReadResult, cluster_id: str, most_bytes: int) -> Report:
     """What was found; keys, values and headers are cut after `most_bytes`. It fails where nothing was found."""
-    place = printable(f"{found.key.topic}/{found.key.partition}@{found.offset}")
+    place = sanitize(f"{found.key.topic}/{found.key.partition}@{found.offset}")
     holds = f"the log holds {found.span.start} to {found.span.end - 1}"
     if found.span.start == found.span.end:
         holds = f"the log is empty, the next offset is {found.span.end}"
@@ -254,7 +254,7 @@ def records_report(found: Found, cluster_id: str, most_bytes: int) -> Report:
     )
 
 
-def _entry_sections(entry: Entry, most: int) -> Iterator[Part]:
+def _entry_sections(entry: LogEntry, most: int) -> Iterator[Part]:
     batch, facts = entry.batch, []
     yield f"offset {entry.offset}" if entry.last == entry.offset else f"offsets {entry.offset} to {entry.last}"
     if entry.instead:
@@ -264,7 +264,7 @@ def _entry_sections(entry: Entry, most: int) -> Iterator[Part]:
         facts.append(("time", f"{utc_text(entry.at_ms)} ({entry.time_type})"))
     if not entry.instead:
         facts += [("key", bytes_text(entry.key, most)), ("value", bytes_text(entry.value, most))]
-        facts += [("header", f"{printable(name)} = {bytes_text(value, most)}") for name, value in entry.headers]
+        facts += [("header", f"{sanitize(name)} = {bytes_text(value, most)}") for name, value in entry.headers]
     if entry.fate is not None:
         words = f"{FATES[entry.fate]} (producer {batch.producer_id}, epoch {batch.producer_epoch})"
         facts.append(("transaction", words))
@@ -275,13 +275,13 @@ def bytes_text(data: bytes | None, most: int) -> str:
     """Bytes for people: UTF-8 as it is, others as hexadecimal digits, with their size; cut after `most`."""
     if data is None:
         return "null"
-    text = _decoded(data, most)
-    shown = f"hex {data[:most].hex()}" if text is None else printable(text)
+    text = _decode_text(data, most)
+    shown = f"hex {data[:most].hex()}" if text is None else sanitize(text)
     cut = f", the first {most:,} shown" if len(data) > most else ""
-    return f"{shown} ({counted(len(data), 'byte')}{cut})" if data else "empty"
+    return f"{shown} ({count_of(len(data), 'byte')}{cut})" if data else "empty"
 
 
-def _decoded(data: bytes, most: int) -> str | None:
+def _decode_text(data: bytes, most: int) -> str | None:
     """The first bytes as text, without a character that the cut splits; None where all of it is no UTF-8."""
     try:
         data.decode()
@@ -294,12 +294,12 @@ def bytes_field(data: bytes | None, most: int) -> dict[str, object] | None:
     """Bytes for programs: `text` or `base64`, `bytes` and `truncated`; None for null."""
     if data is None:
         return None
-    text = _decoded(data, most)
+    text = _decode_text(data, most)
     held = {"base64": b64encode(data[:most]).decode()} if text is None else {"text": text}
     return {**held, "bytes": len(data), "truncated": len(data) > most}
 
 
-def _data(entry: Entry, most: int) -> dict[str, object]:
+def _data(entry: LogEntry, most: int) -> dict[str, object]:
     batch = entry.batch
     return {
         "offset": entry.offset,
@@ -317,7 +317,7 @@ def _data(entry: Entry, most: int) -> dict[str, object]:
     }
 
 
-def _row(entry: Entry, most: int) -> tuple[object, ...]:
+def _row(entry: LogEntry, most: int) -> tuple[object, ...]:
     key, value = (None if data is None else bytes_text(data, most) for data in (entry.key, entry.value))
     size = None if entry.value is None else len(entry.value)
     at_ms = entry.at_ms if entry.at_ms >= 0 else None
@@ -352,7 +352,7 @@ class ScanStart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Walked:
+class ReadingResult:
     """What became of reading partitions up to their ends.
 
     `offsets` is where each reading is to continue. `unread` has the partitions that were not read to their end, with
@@ -369,7 +369,7 @@ class Walked:
 class BombScan:
     """What a scan found on a cluster: at most `MOST_FOUND` batches, and `more` that are not listed.
 
-    `size` is how many bytes of batches were looked at, `unread` as in `Walked`.
+    `size` is how many bytes of batches were looked at, `unread` as in `ReadingResult`.
     """
 
     cluster_id: str
@@ -434,7 +434,7 @@ def starts_of(
     return starts
 
 
-def continued(
+def continue_offsets(
     spans: Mapping[TopicPartition, LogSpan], cursors: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
     """Where a reading continues: at its cursor, or where the log begins for what is new, was cut off or deleted."""
@@ -517,7 +517,7 @@ def batch_words(found: FoundBatch) -> str:
     last = verdict.end - 1
     where = f"offset {last}" if last == verdict.start else f"offsets {verdict.start} to {last}"
     if batch is None:
-        return printable(f"{where}: {verdict.reason}")
+        return sanitize(f"{where}: {verdict.reason}")
     size = f"{batch.codec_name} batch of {format_bytes(verdict.size)}"
     if verdict.kind is VerdictKind.CORRUPT:
         what = f"{size} is corrupt: {verdict.reason}"
@@ -526,26 +526,26 @@ def batch_words(found: FoundBatch) -> str:
         what += f" ({verdict.reason})" if verdict.reason else ""
     producer = f", producer {batch.producer_id} epoch {batch.producer_epoch}" if batch.producer_id >= 0 else ""
     times = f"times {utc_text(batch.base_ms)} to {utc_text(batch.max_ms)}"
-    return printable(f"{what}; {where}, {amount(batch.count, 'record')}{producer}, {times}")
+    return sanitize(f"{what}; {where}, {amount(batch.count, 'record')}{producer}, {times}")
 
 
 def found_line(found: FoundBatch) -> str:
     """One batch in a line with its place."""
-    return f"{printable(found.place)}: {batch_words(found)}"
+    return f"{sanitize(found.place)}: {batch_words(found)}"
 
 
 def scan_report(scan: BombScan, program: str) -> Report:
     """What a scan found. It exits 1 with findings; 75 without one where a partition was not read to its end."""
     findings = _findings(scan, program)
-    unread = [f"{printable(str(key))}: {printable(reason)}" for key, reason in sorted(scan.unread.items())]
+    unread = [f"{sanitize(str(key))}: {sanitize(reason)}" for key, reason in sorted(scan.unread.items())]
     total = len(scan.found) + scan.more
     head = (
-        f"cluster {scan.cluster_id}: {counted(scan.partitions, 'partition')}, {scan.batches:,} batches"
+        f"cluster {scan.cluster_id}: {count_of(scan.partitions, 'partition')}, {scan.batches:,} batches"
         f" ({format_bytes(scan.size)}) read, limit {amount(scan.limit_bytes, 'byte')}"
     )
     more = [f"and {scan.more} more batches that are not listed"] if scan.more else []
     missing = TryLaterError(
-        f"{len(unread)} of {counted(scan.partitions, 'partition')} not read to the end: {unread[0]}" if unread else "",
+        f"{len(unread)} of {count_of(scan.partitions, 'partition')} not read to the end: {unread[0]}" if unread else "",
         hint="what was read holds no batch over the limit",
     )
     return Report(
@@ -585,13 +585,13 @@ def quarantine_report(
 ) -> Report:
     """Which batches are in quarantine, or would be, and what becomes of the group's commits (`edit`)."""
     words = "would be written below" if is_planned else "are kept below" if len(kept) > 1 else "is kept below"
-    lines = [f"cluster {cluster_id}: {counted(len(kept), 'batch', 'batches')} {words} {printable(folder)}"]
+    lines = [f"cluster {cluster_id}: {count_of(len(kept), 'batch', 'batches')} {words} {sanitize(folder)}"]
     if not kept:
         lines = [f"cluster {cluster_id}: no batch is over the limit, nothing was written"]
     for one in kept:
         lines.append(f"  {found_line(one.found)}")
         if one.path:
-            lines.append(f"    {printable(one.path)}")
+            lines.append(f"    {sanitize(one.path)}")
     report = Report(
         command="streams bombs quarantine",
         data={
@@ -625,7 +625,7 @@ def _findings(scan: BombScan, program: str) -> tuple[Finding, ...]:
                 limit=str(scan.limit_bytes),
             )
         )
-        found.append(rule.finding(printable(one.place), batch_words(one), hint))
+        found.append(rule.finding(sanitize(one.place), batch_words(one), hint))
     for key, reason in sorted(scan.unread.items()):
-        found.append(UNREAD.finding(printable(str(key)), printable(reason), "scan it again when its leader answers"))
+        found.append(UNREAD.finding(sanitize(str(key)), sanitize(reason), "scan it again when its leader answers"))
     return in_order(found)

@@ -18,7 +18,7 @@ from kafkakit.core.documents import decode_document, encode_document
 from kafkakit.core.errors import InputError, RefusedError, UsageError
 from kafkakit.core.lease import VALUE_LIMIT_BYTES
 from kafkakit.core.model import ClusterSnapshot, Partition, Topic, TopicPartition
-from kafkakit.core.quantities import counted, parse_duration, parse_rate
+from kafkakit.core.quantities import count_of, parse_duration, parse_rate
 from kafkakit.core.selection import BrokerList
 from kafkakit.core.text import shell_command
 from kafkakit.streams.model.route import Lane, Route, Segment, partitions_of, problem_of, topic_name
@@ -100,7 +100,7 @@ def lane_shapes(
     settings: dict[str, dict[str, str]] = {lane: {} for lane in lanes}
     for lane, text in times.items():
         settings[lane][RETENTION] = "-1" if text == "-1" else str(round(parse_duration(text, "--retention") * 1000))
-    for lane, key, value in (found for text in configs for found in _setting(text, lanes)):
+    for lane, key, value in (found for text in configs for found in _read_setting(text, lanes)):
         if settings[lane].setdefault(key, value) != value:
             raise UsageError(f"lane {lane} gets two values of {key}: {settings[lane][key]!r:.40} and {value!r:.40}")
     for lane in lanes:
@@ -204,7 +204,7 @@ def adoption_problems(topic: Topic, wanted: PlannedTopic, spans: Spans) -> Itera
         yield "is not empty"
 
 
-def _setting(text: str, lanes: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+def _read_setting(text: str, lanes: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     left, equals, value = text.partition("=")
     lane, colon, key = left.rpartition(":")
     if not equals or not key.strip() or (colon and lane not in lanes):
@@ -232,7 +232,7 @@ class SegmentFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentReader:
+class ReadingGroup:
     """A group that holds partitions of a segment or committed for them; `unread` is None where it is not known."""
 
     segment: int
@@ -250,10 +250,10 @@ class RouteFacts:
     """
 
     segments: Mapping[int, SegmentFacts]
-    readers: tuple[SegmentReader, ...] = ()
+    readers: tuple[ReadingGroup, ...] = ()
     unknown: tuple[str, ...] = ()
 
-    def readers_of(self, segment: Segment) -> tuple[SegmentReader, ...]:
+    def readers_of(self, segment: Segment) -> tuple[ReadingGroup, ...]:
         """The groups that read a segment."""
         return tuple(reader for reader in self.readers if reader.segment == segment.id)
 
@@ -298,11 +298,11 @@ def unread_reasons(route: Route, lane: Lane, facts: RouteFacts) -> Iterator[str]
         elif found.records:
             unread = {reader.group: reader.unread for reader in facts.readers_of(segment)}
             if not groups:
-                yield f"{segment.topic}: {counted(found.records, 'record')}, and no group reads the stream"
+                yield f"{segment.topic}: {count_of(found.records, 'record')}, and no group reads the stream"
             for group in sorted(groups):
                 count = unread.get(group, found.records)
                 if count is None or count:
-                    left = "all records" if count is None else counted(count, "record")
+                    left = "all records" if count is None else count_of(count, "record")
                     yield f"{segment.topic}: group {group} has not read {left}"
 
 
@@ -311,7 +311,7 @@ def reading_groups(route: Route, facts: RouteFacts) -> Iterator[str]:
     yield from facts.unknown
     topics = {segment.id: segment.topic for _, segment in route.segments()}
     for reader in facts.readers:
-        members = counted(reader.members, "member") if reader.members else "committed for it"
+        members = count_of(reader.members, "member") if reader.members else "committed for it"
         yield f"{topics[reader.segment]}: group {reader.group} ({members})"
 
 

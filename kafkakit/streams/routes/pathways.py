@@ -12,8 +12,8 @@ from itertools import islice
 
 from kafkakit.core.cluster_facts import ItemError, LogSpan
 from kafkakit.core.errors import KafkakitError, OperationFailedError
-from kafkakit.core.quantities import agreeing, counted, format_span
-from kafkakit.core.text import printable, some
+from kafkakit.core.quantities import agree, count_of, format_span
+from kafkakit.core.text import few_of, sanitize
 from kafkakit.report.report import Report, ResultTable, attributes
 from kafkakit.streams.model.pathways import (
     ContextFault,
@@ -25,7 +25,7 @@ from kafkakit.streams.model.pathways import (
     pathway_hash,
     produce_tags,
 )
-from kafkakit.streams.records.api import Entry, TransactionOutcome
+from kafkakit.streams.records.api import LogEntry, TransactionOutcome
 
 MOST_PATHWAYS = 1000
 """Pathways of one topic that are kept apart."""
@@ -103,7 +103,7 @@ class TopicSample:
         """Whether so many latencies are below 0 that clocks of hosts must differ."""
         return self.negative > SKEWED_SHARE * self.with_pathway
 
-    def add(self, entry: Entry, now_ms: int) -> None:
+    def add(self, entry: LogEntry, now_ms: int) -> None:
         """Count what the log holds at one place."""
         if entry.batch.is_control or entry.fate is TransactionOutcome.ABORTED:
             return
@@ -215,7 +215,7 @@ def seen_edges(streams: Collection[SeenStream], services: Collection[str], env: 
         for hash_ in most:
             for group in stream.groups:
                 for service in dict.fromkeys((*services, group)):
-                    for out, target in _ways(stream, group, service, env, hash_, streams):
+                    for out, target in _walk_ways(stream, group, service, env, hash_, streams):
                         found.setdefault((stream.name, group, service, target.name), set()).add(out)
     by_name = {stream.name: stream for stream in streams}
     edges = [
@@ -232,7 +232,7 @@ def seen_edges(streams: Collection[SeenStream], services: Collection[str], env: 
     return SeenEdges(edges=tuple(sorted(edges)), unexplained=left)
 
 
-def _ways(
+def _walk_ways(
     stream: SeenStream, group: str, service: str, env: str, hash_: int, streams: Collection[SeenStream]
 ) -> Iterator[tuple[int, SeenStream]]:
     for topic, cluster_id in stream.tag_names:
@@ -257,7 +257,7 @@ def pathways_report(sample: PathwaySample, cluster_id: str, limit_s: float | Non
     """What was read; it fails where a partition was not, where no record has a pathway, and above the limit of p99."""
     rows = tuple(row for topic in sample.topics for row in _rows(topic))
     read, named = (sum(getattr(topic, name) for topic in sample.topics) for name in ("records", "with_pathway"))
-    table = [(*row[:4], *map(_words, row[4:8])) for row in rows]
+    table = [(*row[:4], *map(_span_text, row[4:8])) for row in rows]
     slow = tuple(slow_pathways(sample.topics, limit_s)) if limit_s is not None else ()
     return Report(
         command="streams pathway",
@@ -269,7 +269,7 @@ def pathways_report(sample: PathwaySample, cluster_id: str, limit_s: float | Non
             "topics": [_data(topic) for topic in sample.topics],
         },
         sections=(
-            f"{named} of {counted(read, 'record')} on cluster {cluster_id} have a pathway",
+            f"{named} of {count_of(read, 'record')} on cluster {cluster_id} have a pathway",
             *(line for topic in sample.topics for line in _remarks(topic)),
             *([""] if table else []),
             ResultTable(HEADINGS, table, empty=""),
@@ -285,13 +285,13 @@ def _failure(sample: PathwaySample, slow: tuple[SlowPathway, ...], limit_s: floa
         return sample.problems[0]
     if not any(topic.pathways for topic in sample.topics):
         return OperationFailedError(
-            f"no record of {some(printable(topic.topic) for topic in sample.topics)} that was read has a pathway",
+            f"no record of {few_of(sanitize(topic.topic) for topic in sample.topics)} that was read has a pathway",
             hint="applications write it into the header dd-pathway-ctx-base64",
         )
     if slow and limit_s is not None:
-        number, above = len(slow), some(f"{printable(s.topic)} {_name(s.hash)} ({format_span(s.p99_s)})" for s in slow)
-        has = agreeing(number, "have")
-        return OperationFailedError(f"{counted(number, 'pathway')} {has} a p99 above {format_span(limit_s)}: {above}")
+        number, above = len(slow), few_of(f"{sanitize(s.topic)} {_name(s.hash)} ({format_span(s.p99_s)})" for s in slow)
+        has = agree(number, "have")
+        return OperationFailedError(f"{count_of(number, 'pathway')} {has} a p99 above {format_span(limit_s)}: {above}")
     return None
 
 
@@ -300,19 +300,19 @@ def _warnings(sample: PathwaySample) -> Iterator[str]:
     for topic in sample.topics:
         if topic.is_skewed:
             yield (
-                f"{counted(topic.negative, 'latency', 'latencies')} of {printable(topic.topic)} "
+                f"{count_of(topic.negative, 'latency', 'latencies')} of {sanitize(topic.topic)} "
                 "are below 0 and count as 0: clocks of hosts differ"
             )
 
 
 def _remarks(topic: TopicSample) -> Iterator[str]:
-    name = printable(topic.topic)
+    name = sanitize(topic.topic)
     if topic.faults:
-        yield f"{name}: {counted(topic.faults, 'header')} without a usable context"
+        yield f"{name}: {count_of(topic.faults, 'header')} without a usable context"
     if topic.unread:
-        yield f"{name}: {counted(topic.unread, 'record')} that cannot be read"
+        yield f"{name}: {count_of(topic.unread, 'record')} that cannot be read"
     if topic.folded:
-        yield f"{name}: {counted(topic.folded, 'record')} of further pathways in `others`"
+        yield f"{name}: {count_of(topic.folded, 'record')} of further pathways in `others`"
 
 
 def _name(hash_: int) -> str:
@@ -334,7 +334,7 @@ def _quantiles(sketch: DDSketch) -> dict[str, int | None]:
     return {name: None if value is None else round(value * 1000) for name, value in found.items()}
 
 
-def _words(ms: object) -> str:
+def _span_text(ms: object) -> str:
     return format_span(ms / 1000) if isinstance(ms, int) else ""
 
 

@@ -14,8 +14,8 @@ from enum import StrEnum
 
 from kafkakit.config.security import Mechanism, Security
 from kafkakit.core.errors import ExitCode, UsageError
-from kafkakit.core.quantities import counted
-from kafkakit.core.text import plain_value, printable
+from kafkakit.core.quantities import count_of
+from kafkakit.core.text import plain_value, sanitize
 from kafkakit.report.report import (
     Part,
     RawDocument,
@@ -108,7 +108,7 @@ def history_report(stream: str, kept: Sequence[KeptChange]) -> Report:
     shown = rows[-SHOWN_CHANGES:]
     sections: list[Part] = [ResultTable(HISTORY_COLUMNS, shown)]
     if len(rows) > len(shown):
-        sections.insert(0, f"the last {len(shown)} of {counted(len(rows), 'change')} (all of them with -o tsv)")
+        sections.insert(0, f"the last {len(shown)} of {count_of(len(rows), 'change')} (all of them with -o tsv)")
     if not all(each.in_effect for each in kept):
         sections.append("a change that is not in effect was cut before the route was written, or is being made now")
     return Report(
@@ -189,7 +189,7 @@ def created_report(
 ) -> Report:
     """The plan, and the route that came of it; None: nothing was done."""
     rows = tuple(map(_row, planned))
-    count = counted(len(planned), "topic")
+    count = count_of(len(planned), "topic")
     said = f"nothing is done: {count} planned" if route is None else f"done: {count}, epoch {route.epoch}"
     return Report(
         command=command,
@@ -301,7 +301,7 @@ def _properties(route: Route, lanes: Sequence[Lane], clusters: Sequence[Resolved
 def _line(key: str, value: str) -> str:
     """A property; a backslash begins an escape in such files, and a key ends at `:`, `=` and a blank."""
     escaped = "".join(f"\\{char}" if char in "\\:= #!" else char for char in key)
-    return f"{escaped}={printable(value.replace(chr(92), chr(92) * 2))}"
+    return f"{escaped}={sanitize(value.replace(chr(92), chr(92) * 2))}"
 
 
 class SecretWay(StrEnum):
@@ -323,7 +323,7 @@ class SecretReference:
     def words(self) -> str:
         """Where it is, for a comment."""
         start = {SecretWay.FILE: "file ", SecretWay.ENV: "environment variable "}.get(self.way, "")
-        return f"{start}{printable(self.place)}"
+        return f"{start}{sanitize(self.place)}"
 
     def variable(self, otherwise: str) -> str:
         """The environment variable that holds it, or is to hold it."""
@@ -332,7 +332,7 @@ class SecretReference:
     def in_shell(self, otherwise: str) -> str:
         """What a shell puts in its place; a variable that nothing sets yet if it is in no file and no variable."""
         if self.way is SecretWay.FILE:
-            return f'"$(cat {shlex.quote(printable(self.place))})"'
+            return f'"$(cat {shlex.quote(sanitize(self.place))})"'
         return f'"${self.variable(otherwise)}"'
 
 
@@ -374,7 +374,7 @@ def consumer_report(base: Report, route: Route, topics: Sequence[str], access: C
     """The settings of a consumer of these topics in place of the text of `base`, for one of the `CLIENTS`."""
     lines = CLIENTS[client]
     head = (
-        f"# stream {route.stream}, epoch {route.epoch}, cluster {printable(access.profile)}: read all of these topics",
+        f"# stream {route.stream}, epoch {route.epoch}, cluster {sanitize(access.profile)}: read all of these topics",
         f"# topics: {','.join(topics)}",
     )
     return replace(base, sections=(RawDocument(text_of((*head, *lines(route.epoch, topics, access)))),))
@@ -392,7 +392,7 @@ def _librdkafka(epoch: int, topics: Sequence[str], access: ConsumerAccess) -> It
     yield f"# as a group: kcat -F FILE{more} -G GROUP {' '.join(topics)}"
     for key, secret in secrets.items():
         yield f"# {key} is not printed; the profile has it from {secret.words}"
-    yield f"bootstrap.servers={printable(access.bootstrap_servers)}"
+    yield f"bootstrap.servers={sanitize(access.bootstrap_servers)}"
     yield f"security.protocol={security.protocol}"
     values = {
         "ssl.ca.location": security.ca_file,
@@ -403,7 +403,7 @@ def _librdkafka(epoch: int, topics: Sequence[str], access: ConsumerAccess) -> It
         "sasl.username": security.username,
         **_READ,
     }
-    yield from (f"{key}={printable(value)}" for key, value in values.items() if value is not None)
+    yield from (f"{key}={sanitize(value)}" for key, value in values.items() if value is not None)
 
 
 def _java(epoch: int, topics: Sequence[str], access: ConsumerAccess) -> Iterator[str]:
@@ -442,7 +442,7 @@ def _java(epoch: int, topics: Sequence[str], access: ConsumerAccess) -> Iterator
     yield from (_line(key, value) for key, value in values.items() if value is not None)
 
 
-def _spring(epoch: int, topics: Sequence[str], access: ConsumerAccess) -> Iterator[str]:
+def _spring_lines(epoch: int, topics: Sequence[str], access: ConsumerAccess) -> Iterator[str]:
     security, secrets = access.security, _secrets(access)
     for key, secret in secrets.items():
         yield f"# {key} is not printed; the profile has it from {secret.words}"
@@ -452,26 +452,26 @@ def _spring(epoch: int, topics: Sequence[str], access: ConsumerAccess) -> Iterat
         yield "# for Spring Boot 3.2 or newer: Kafka's clients have no SSL bundles before"
     yield "stream:"
     yield "  # @KafkaListener(topics = \"#{'${stream.topics}'.split(',')}\")"
-    yield f"  topics: {_quoted(','.join(topics))}"
+    yield f"  topics: {_quote_text(','.join(topics))}"
     yield f"  epoch: {epoch}"
     yield "spring:"
     if folders:
         yield "  config:"
         yield "    # each file in the folder, and in folders below it, is a property"
         yield "    import:"
-        yield from (f"      - {_quoted(f'configtree:{folder}')}" for folder in folders)
+        yield from (f"      - {_quote_text(f'configtree:{folder}')}" for folder in folders)
     if security.ca_file or security.cert_file:
         yield from ("  ssl:", "    bundle:", "      pem:", "        kafka:")
         if security.ca_file:
-            yield from ("          truststore:", f"            certificate: {_quoted('file:' + security.ca_file)}")
+            yield from ("          truststore:", f"            certificate: {_quote_text('file:' + security.ca_file)}")
         if security.cert_file and security.key_file:
-            yield from ("          keystore:", f"            certificate: {_quoted('file:' + security.cert_file)}")
-            yield f"            private-key: {_quoted('file:' + security.key_file)}"
+            yield from ("          keystore:", f"            certificate: {_quote_text('file:' + security.cert_file)}")
+            yield f"            private-key: {_quote_text('file:' + security.key_file)}"
             if access.key_password is not None:
                 stands = _spring_secret("ssl.key.password", access.key_password)
-                yield f"            private-key-password: {_quoted(stands)}"
+                yield f"            private-key-password: {_quote_text(stands)}"
     yield "  kafka:"
-    yield f"    bootstrap-servers: {_quoted(access.bootstrap_servers)}"
+    yield f"    bootstrap-servers: {_quote_text(access.bootstrap_servers)}"
     yield from ("    security:", f"      protocol: {security.protocol}")
     if security.ca_file or security.cert_file:
         yield from ("    ssl:", "      bundle: kafka")
@@ -487,10 +487,10 @@ def _spring(epoch: int, topics: Sequence[str], access: ConsumerAccess) -> Iterat
     }
     if any(value is not None for value in values.values()):
         yield "    properties:"
-        yield from (f'      "[{key}]": {_quoted(value)}' for key, value in values.items() if value is not None)
+        yield from (f'      "[{key}]": {_quote_text(value)}' for key, value in values.items() if value is not None)
 
 
-CLIENTS = {"librdkafka": _librdkafka, "java": _java, "spring": _spring}
+CLIENTS = {"librdkafka": _librdkafka, "java": _java, "spring": _spring_lines}
 """The clients of which a consumer's settings can be printed."""
 
 
@@ -527,6 +527,6 @@ def _jaas(security: Security, password: str | None) -> str | None:
     return f'org.apache.kafka.common.security.{module} required username="{user}" password="{password}";'
 
 
-def _quoted(text: str) -> str:
+def _quote_text(text: str) -> str:
     """A value of YAML in double quotes, which JSON's are."""
     return json.dumps(text)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from kafkakit.core.quantities import counted
-from kafkakit.core.text import printable
+from kafkakit.core.quantities import count_of
+from kafkakit.core.text import sanitize
 from kafkakit.report.pages import PageTable, checked_drawing, html_page
 from kafkakit.report.report import Part, RawDocument, Report, ResultTable, Section, attributes, records, text_of
 from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
@@ -190,7 +190,7 @@ def _pathway_sections(seen: SeenEdges) -> Iterator[Part]:
     yield ResultTable(EDGE_COLUMNS, rows, empty="no edge is proved")
     for stream, unnamed in seen.unexplained.items():
         if unnamed:
-            yield f"{printable(stream)}: {counted(unnamed, 'record')} with a pathway of services that are not named"
+            yield f"{sanitize(stream)}: {count_of(unnamed, 'record')} with a pathway of services that are not named"
 
 
 def topology_rows(observed: Observed) -> tuple[tuple[object, ...], ...]:
@@ -211,7 +211,7 @@ def _rows(route: Route, facts: RouteFacts) -> Iterator[tuple[object, ...]]:
 
 def _text(name: str) -> str:
     """A label: quotes, ampersands and angle brackets mean something to Mermaid, and `#` begins an entity there."""
-    return "".join(f"#{ord(char)};" if char in '"&<>#;`' else char for char in printable(name))
+    return "".join(f"#{ord(char)};" if char in '"&<>#;`' else char for char in sanitize(name))
 
 
 MOST_CHARS = 44
@@ -254,8 +254,8 @@ def topology_page(observed: Observed, seen: SeenEdges | None = None, drawing: st
 def _result(observed: Observed, graph: StreamGraph) -> str:
     """How large the graph is and what stands still, in a sentence."""
     paused = sum(lane.is_paused for route, _ in observed for lane in route.lanes)
-    still = f"; {counted(paused, 'lane is', 'lanes are')} paused" if paused else ""
-    return f"{counted(len(observed), 'stream')} on {counted(len(graph.clusters), 'cluster')}{still}"
+    still = f"; {count_of(paused, 'lane is', 'lanes are')} paused" if paused else ""
+    return f"{count_of(len(observed), 'stream')} on {count_of(len(graph.clusters), 'cluster')}{still}"
 
 
 def picture_source(observed: Observed, seen: SeenEdges | None = None) -> str:
@@ -288,5 +288,5 @@ def _dot_node(node: GraphNode) -> str:
 
 def _quoted(name: str) -> str:
     """A label of Graphviz, where backslashes and quotes mean something."""
-    shown = printable(name if len(name) <= MOST_CHARS else f"{name[: MOST_CHARS - 1]}\u2026")
+    shown = sanitize(name if len(name) <= MOST_CHARS else f"{name[: MOST_CHARS - 1]}\u2026")
     return '"' + shown.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -51,7 +51,7 @@ class ObservingSession(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
+class SizedSnapshot:
     """A cluster with sizes in it, and where those come from."""
 
     snapshot: ClusterSnapshot
@@ -72,7 +72,7 @@ def observe(
     return snapshot
 
 
-def observe_storage(session: ObservingSession, wanted: ClusterSource, *, sound_lists: bool = True) -> Observed:
+def observe_storage(session: ObservingSession, wanted: ClusterSource, *, sound_lists: bool = True) -> SizedSnapshot:
     """Read the cluster (or the file) with sizes from where they are wanted.
 
     The snapshot in the answer has the wanted sizes in it; `facts` go to `storage_of`. A collector is contacted only
@@ -86,7 +86,7 @@ def observe_storage(session: ObservingSession, wanted: ClusterSource, *, sound_l
         facts = storage_facts(snapshot)
         if path is not None and wanted.metrics_age is not None:
             refuse_old(facts.taken_at, now=session.clock.now(), max_age_minutes=wanted.metrics_age)
-        return Observed(snapshot=snapshot, facts=facts)
+        return SizedSnapshot(snapshot=snapshot, facts=facts)
     # The collector first: it is the part that is most often missing, and cheap to ask.
     with closing(
         session.storage_metrics(wanted.sizes_source, place, wanted.zk_metrics_prefix or METRICS_PREFIX)
@@ -95,10 +95,10 @@ def observe_storage(session: ObservingSession, wanted: ClusterSource, *, sound_l
     limit = DEFAULT_AGE_MINUTES if wanted.metrics_age is None else wanted.metrics_age
     refuse_old(reading.taken_at, now=session.clock.now(), max_age_minutes=limit)
     snapshot = observe(session, path, sound_lists=sound_lists, sizes=False)
-    return Observed(snapshot=with_metrics(snapshot, reading), facts=storage_facts(snapshot, reading))
+    return SizedSnapshot(snapshot=with_metrics(snapshot, reading), facts=storage_facts(snapshot, reading))
 
 
-def unobserved() -> ClusterSnapshot:
+def empty_snapshot() -> ClusterSnapshot:
     """What stands for the cluster when a map alone is worked on: no brokers, no topics, no time."""
     return ClusterSnapshot(
         cluster_id="none", taken_at=datetime.fromtimestamp(0, UTC), source="map string", brokers=(), topics=()

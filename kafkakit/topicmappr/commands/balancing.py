@@ -97,7 +97,7 @@ def run_balance(
     verbose: bool,
 ) -> int:
     """Read the cluster, balance it, write maps, plan and page, and end the command."""
-    from kafkakit.cli.search_watch import watching
+    from kafkakit.cli.search_watch import watch_search
     from kafkakit.cli.session import finish
     from kafkakit.core.errors import InterruptedRunError
     from kafkakit.placement.watch import BudgetedWatch
@@ -112,7 +112,7 @@ def run_balance(
     output.check(cli.require_replaceable)
     report_duplicates(request.brokers, cli.output)
     seen, request = observed_storage(ctx, cluster, request, tags)
-    with watching(cli) as watch:
+    with watch_search(cli) as watch:
         within = BudgetedWatch(watch)
         decided = (decide_add_brokers if adding else decide_rebalance)(seen.snapshot, request, seen.facts, within)
         plan = decided.plan
@@ -122,7 +122,7 @@ def run_balance(
     def other_bands() -> "Sequence[FrontierPoint]":
         if decided.stopped:
             return ()
-        with watching(cli) as watch:
+        with watch_search(cli) as watch:
             watch.phase("other bands for the report")
             wider = keep_existing_brokers(request) if adding else request
             rest = BudgetedWatch(watch, within.left)

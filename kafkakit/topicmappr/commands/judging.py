@@ -18,7 +18,7 @@ from kafkakit.core.columns import without_collector
 from kafkakit.core.findings import FailOn
 from kafkakit.topicmappr.commands.options import KafkaKitClusterOptions, observed_storage
 from kafkakit.topicmappr.decide.check_rules import CheckRequest
-from kafkakit.topicmappr.decide.requests import AuditRequest, FrontierRequest
+from kafkakit.topicmappr.decide.requests import FrontierRequest, MapAuditRequest
 from kafkakit.wiring import read_input, write_file
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def check(
 def audit(
     ctx: typer.Context,
     map_file: MapArgument,
-    request: AuditRequest,
+    request: MapAuditRequest,
     tags: TagSource,
     cluster: KafkaKitClusterOptions,
     fail_on: FailFrom = FailOn.ERROR,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from kafkakit.cli.session import ClusterSession
     from kafkakit.core.model import ClusterSnapshot
-    from kafkakit.topicmappr.act.planning import Observed
+    from kafkakit.topicmappr.act.planning import SizedSnapshot
     from kafkakit.topicmappr.decide.assembly import PlannedChange
 
 
@@ -123,7 +123,7 @@ class KafkaKitClusterOptions(ClusterOptions):
 R = TypeVar("R")
 
 
-def observed(
+def observe_cluster(
     ctx: typer.Context, snapshot: "Path | None", request: R, tags: TagSource = NO_TAGS
 ) -> "tuple[ClusterSnapshot, R]":
     """The cluster now or the snapshot file, and the request with its queries answered on it."""
@@ -134,7 +134,7 @@ def observed(
         cli.refuse_default_profile_beside_zookeeper()
     with open_session(cli, read_only=True) as session:
         state = _left_out(ctx, session, observe(session, snapshot), is_live=snapshot is None)
-        return _answered(ctx, session, state, request, tags, is_live=snapshot is None)
+        return _answer_queries(ctx, session, state, request, tags, is_live=snapshot is None)
 
 
 def observed_storage(
@@ -144,7 +144,7 @@ def observed_storage(
     tags: TagSource = NO_TAGS,
     *,
     sound_lists: bool = True,
-) -> "tuple[Observed, R]":
+) -> "tuple[SizedSnapshot, R]":
     """Read the cluster and what the request needs, with sizes from where they are wanted."""
 
     from kafkakit.topicmappr.act.planning import observe_storage
@@ -157,7 +157,7 @@ def observed_storage(
         seen = observe_storage(session, source, sound_lists=sound_lists)
         is_live = source.snapshot is None
         state = _left_out(ctx, session, seen.snapshot, is_live=is_live)
-        state, answer = _answered(ctx, session, state, request, tags, is_live=is_live)
+        state, answer = _answer_queries(ctx, session, state, request, tags, is_live=is_live)
         return replace(seen, snapshot=state), answer
 
 
@@ -171,7 +171,7 @@ def _refuse_idle_prefix(ctx: typer.Context, source: "ClusterSource") -> None:
         )
 
 
-def _answered(
+def _answer_queries(
     ctx: typer.Context,
     session: "ClusterSession",
     state: "ClusterSnapshot",
@@ -214,7 +214,7 @@ def plan_request(
     from kafkakit.cli.search_watch import answered_at_once
 
     output.check(cli_context(ctx).require_replaceable)
-    state, request = observed(ctx, snapshot, request, tags)
+    state, request = observe_cluster(ctx, snapshot, request, tags)
     with cli_context(ctx).output.progress("planning"), answered_at_once(None):
         change = decide(state, request)
     return end_request(ctx, change, output)

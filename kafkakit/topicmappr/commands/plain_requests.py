@@ -20,7 +20,7 @@ from kafkakit.topicmappr.commands.options import (
     R,
     Snapshot,
     end_request,
-    observed,
+    observe_cluster,
     observed_storage,
     plan_request,
 )
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from kafkakit.core.model import ClusterSnapshot
     from kafkakit.core.plan import StorageFacts
-    from kafkakit.placement.watch import Watch
+    from kafkakit.placement.watch import SearchWatch
     from kafkakit.topicmappr.decide.assembly import PlannedChange
 
 
@@ -74,7 +74,7 @@ def drain(
 
 def _replace(
     ctx: typer.Context,
-    decide: "Callable[[ClusterSnapshot, R, StorageFacts | None, Watch], PlannedChange]",
+    decide: "Callable[[ClusterSnapshot, R, StorageFacts | None, SearchWatch], PlannedChange]",
     request: R,
     tags: TagSource,
     output: PlanOutput,
@@ -83,7 +83,7 @@ def _replace(
     needs_sizes: bool,
 ) -> int:
     """Read the cluster, with sizes and disks where they are needed, decide, and end with the report."""
-    from kafkakit.cli.search_watch import watching
+    from kafkakit.cli.search_watch import watch_search
     from kafkakit.placement.watch import UNWATCHED
 
     if not needs_sizes:
@@ -92,7 +92,7 @@ def _replace(
         )
     output.check()
     seen, request = observed_storage(ctx, cluster, request, tags)
-    with watching(cli_context(ctx)) as watch:
+    with watch_search(cli_context(ctx)) as watch:
         change = decide(seen.snapshot, request, seen.facts, watch)
     return end_request(ctx, change, output)
 
@@ -186,7 +186,7 @@ def place(
 
     cli, destination = cli_context(ctx), MapDestination(out_path=out_path)
     destination.check()
-    state, request = observed(ctx, snapshot, request, tags)
+    state, request = observe_cluster(ctx, snapshot, request, tags)
     with cli.output.progress("placing"), answered_at_once(None):
         placed = decide_place(state, request)
     (saved,) = save_maps((placed.as_map(),), destination, cli.noting(write_files))

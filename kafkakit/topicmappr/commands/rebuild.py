@@ -20,7 +20,7 @@ from kafkakit.topicmappr.commands.options import (
     PlanArgument,
     ReplanOutput,
     Snapshot,
-    observed,
+    observe_cluster,
     observed_storage,
 )
 from kafkakit.topicmappr.decide.requests import RebuildRequest
@@ -37,9 +37,9 @@ def rebuild(
     Writes map files (and a plan with --plan) and changes nothing on the cluster. Exits 4 when no placement
     satisfies the request, naming what to add.
     """
-    from kafkakit.cli.search_watch import answered_at_once, watching
+    from kafkakit.cli.search_watch import answered_at_once, watch_search
     from kafkakit.topicmappr.act.places import report_duplicates
-    from kafkakit.topicmappr.act.planning import save_plan, unobserved
+    from kafkakit.topicmappr.act.planning import empty_snapshot, save_plan
     from kafkakit.topicmappr.decide.rebuild import decide_rebuild
     from kafkakit.topicmappr.report.requests import rebuild_report
 
@@ -50,12 +50,12 @@ def rebuild(
     on_cluster = request.map is None or request.use_meta or cluster.snapshot or output.plan or output.report
     if request.by_storage:
         seen, request = observed_storage(ctx, cluster, request, tags)
-        with watching(cli) as watch:
+        with watch_search(cli) as watch:
             decided = decide_rebuild(seen.snapshot, request, seen.facts, watch)
     else:
-        state = unobserved()
+        state = empty_snapshot()
         if on_cluster:
-            state, request = observed(ctx, cluster.snapshot, request, tags)
+            state, request = observe_cluster(ctx, cluster.snapshot, request, tags)
         with cli.output.progress("planning"), answered_at_once(None):
             decided = decide_rebuild(state, request)
     saved = save_plan(
@@ -89,7 +89,7 @@ def explain(ctx: typer.Context, plan: PlanArgument, partition: PartitionArgument
 
     decoded = read_plan(plan, read_input)
     key = find_partition(decoded, partition)
-    state = observed(ctx, snapshot, None)[0] if snapshot is not None else None
+    state = observe_cluster(ctx, snapshot, None)[0] if snapshot is not None else None
     return finish(cli_context(ctx), explain_report(explain_partition(decoded, key, state)))
 
 

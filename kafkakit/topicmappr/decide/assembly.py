@@ -25,8 +25,8 @@ from kafkakit.core.plan import (
     certificate,
     fingerprint_of,
 )
-from kafkakit.core.quantities import counted
-from kafkakit.core.text import shell_command, some
+from kafkakit.core.quantities import count_of
+from kafkakit.core.text import few_of, shell_command
 from kafkakit.placement.group_rule import TagRules, binding_notes
 from kafkakit.placement.leaders import NO_LEADER, LeaderLimits, leaders_within
 from kafkakit.placement.log_dirs_balance import HomelessCopy
@@ -56,7 +56,7 @@ class PlannedChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class PlanDecision:
     """What a planner decided: replica lists in the order of the scope's partitions, and what goes with them.
 
     `targets` are the brokers the plan relies on, `storage` what each broker's disks hold and can hold,
@@ -118,14 +118,14 @@ def _refuse_above(most: int, held: Mapping[int, int], task: CeilingTask) -> None
     fullest, least = max(held.values()), -(-sum(held.values()) // len(held))
     words = f"{MAX_REPLICAS} {most} cannot be kept: "
     if least > most and not task.is_exact:
-        words += f"{counted(len(held), 'broker')} end with {sum(held.values())} replicas, {least} on one at least"
+        words += f"{count_of(len(held), 'broker')} end with {sum(held.values())} replicas, {least} on one at least"
         raise InfeasibleError(words, hint=f"no less than {MAX_REPLICAS} {least} may be; add brokers")
     if task.is_exact:
-        words += f"brokers {some(over)} end with more, and no plan with as few copies has less than {fullest} on one"
+        words += f"brokers {few_of(over)} end with more, and no plan with as few copies has less than {fullest} on one"
         raise InfeasibleError(words, hint=f"the least that may be: {MAX_REPLICAS} {fullest}")
     raise InfeasibleError(
-        f"no plan within {MAX_REPLICAS} {most} was found; it is not proven impossible: brokers {some(over)} would end "
-        f"with more, {fullest} at most",
+        f"no plan within {MAX_REPLICAS} {most} was found; it is not proven impossible: "
+        f"brokers {few_of(over)} would end with more, {fullest} at most",
         hint=f"allow more ({MAX_REPLICAS} {fullest} can be kept), or let more brokers receive",
     )
 
@@ -144,7 +144,7 @@ def _led_within(pool: BrokerPool, task: CeilingTask, ceilings: Ceilings) -> list
     lacking = sum(1 for i, able in zip(found, may, strict=True) if able and i == NO_LEADER)
     most = ceilings.max_topic_leaders
     if lacking or any(brokers[i] in task.targets and n > (most or n) for (_, i), n in limits.led.items()):
-        who = f"{counted(lacking, 'partition')} would have no leader" if lacking else "leaders that stay are more"
+        who = f"{count_of(lacking, 'partition')} would have no leader" if lacking else "leaders that stay are more"
         raise InfeasibleError(
             f"no plan within {ceilings.leader_words} was found; it is not proven impossible: {who}",
             hint="allow more leaders, or let more brokers receive",
@@ -192,15 +192,15 @@ def refuse_crowded_leaders(
     room = {b: n for b, n in zip(brokers, limits.most.tolist(), strict=True) if b in targets}
     if over := [b for b, n in room.items() if n < 0]:
         raise InfeasibleError(
-            f"{MAX_LEADERS} {most} cannot be kept: brokers {some(over)} lead more partitions that keep their leader",
+            f"{MAX_LEADERS} {most} cannot be kept: brokers {few_of(over)} lead more partitions that keep their leader",
             hint="name more topics in --topics, or allow more",
         )
     choosing, open_to = int((~limits.fixed).sum()), sum(room.values())
     if open_to < choosing:
         least = most - (open_to - choosing) // max(1, len(targets))
         raise InfeasibleError(
-            f"{MAX_LEADERS} {most} cannot be kept: {counted(choosing, 'partition')} need a leader, and "
-            f"{counted(len(targets), 'broker')} may lead {open_to}",
+            f"{MAX_LEADERS} {most} cannot be kept: {count_of(choosing, 'partition')} need a leader, and "
+            f"{count_of(len(targets), 'broker')} may lead {open_to}",
             hint=f"no less than {MAX_LEADERS} {least} may be",
         )
 
@@ -214,7 +214,7 @@ def _candidates(p: PlannedPartition, row: tuple[int, ...], task: CeilingTask) ->
     return ready or able
 
 
-def assemble(snapshot: ClusterSnapshot, words: Mapping[str, str], scope: Scope, decision: Decision) -> Plan:
+def assemble(snapshot: ClusterSnapshot, words: Mapping[str, str], scope: Scope, decision: PlanDecision) -> Plan:
     """Make the plan of a decision; `words` are the operator's flags for the record. O(partitions).
 
     Raises `InfeasibleError` for lists that break a constraint by tags.
@@ -247,7 +247,7 @@ def assemble(snapshot: ClusterSnapshot, words: Mapping[str, str], scope: Scope, 
         request=words,
         certificate=_of_the_moves(decision.certificate, moves),
         before=placement_stats(before, sizes, decision.targets, racks, decision.storage),
-        after=placement_stats(decision.replicas, sizes, decision.targets, racks, _moved(decision, scope)),
+        after=placement_stats(decision.replicas, sizes, decision.targets, racks, _storage_after(decision, scope)),
         brokers=brokers,
         scope=entries,
         moves=moves,
@@ -263,7 +263,7 @@ def assemble(snapshot: ClusterSnapshot, words: Mapping[str, str], scope: Scope, 
     )
 
 
-def _kept_constraints(decision: Decision, scope: Scope) -> tuple[str, ...]:
+def _kept_constraints(decision: PlanDecision, scope: Scope) -> tuple[str, ...]:
     """How each constraint by tags bound the new copies; `InfeasibleError` where one is broken."""
     tags = decision.tags
     if tags is None:
@@ -274,13 +274,13 @@ def _kept_constraints(decision: Decision, scope: Scope) -> tuple[str, ...]:
     if broken:
         raise InfeasibleError(
             "no plan was found that keeps the constraints; it is not proven impossible",
-            reasons=tuple(f"{text}: {counted(n, 'partition')} would break it" for text, n in sorted(broken.items())),
+            reasons=tuple(f"{text}: {count_of(n, 'partition')} would break it" for text, n in sorted(broken.items())),
             hint="leave more brokers open to these topics, or ask for less",
         )
     return binding_notes(tags, rows, decision.targets if decision.rules is None else decision.rules.receivers)
 
 
-def _moved(decision: Decision, scope: Scope) -> Mapping[int, BrokerStorage]:
+def _storage_after(decision: PlanDecision, scope: Scope) -> Mapping[int, BrokerStorage]:
     """What the disks hold after the moves: used and free bytes shift by the sizes that come and go."""
     if not decision.storage:
         return {}

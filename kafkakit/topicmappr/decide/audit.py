@@ -13,18 +13,18 @@ from kafkakit.core.findings import Finding, Rule, Severity, in_order
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.placement_statistics import placement_stats
 from kafkakit.core.plan import DirMove, PlacementStats, Plan, Proof, ProofKind, StorageFacts, certificate
-from kafkakit.core.quantities import counted, format_bytes, format_percent, percent_word
+from kafkakit.core.quantities import count_of, format_bytes, format_percent, percent_word
 from kafkakit.core.selection import TopicSelection
-from kafkakit.core.text import shell_command, some
+from kafkakit.core.text import few_of, shell_command
 from kafkakit.placement.by_size.layout import Disks, LoadsNow, bytes_now, counts_now, held_by
-from kafkakit.placement.by_size.lp_relaxation import PPM, BalanceGoal, BalanceProblem, RangeGoal, Window
+from kafkakit.placement.by_size.lp_relaxation import PPM, BalanceGoal, BalanceProblem, LoadWindow, RangeGoal
 from kafkakit.placement.by_size.proof import argument_of, explain_infeasible
 from kafkakit.placement.by_size.slots import SlotTable, make_table
-from kafkakit.placement.by_size.tightening import Budget, at_deviation, tightest
-from kafkakit.placement.group_rule import GroupRule, racks_to_spread
+from kafkakit.placement.by_size.tightening import SearchBudget, at_deviation, tightest
+from kafkakit.placement.group_rule import SpreadRule, racks_to_spread
 from kafkakit.placement.problem import PlannedPartition
-from kafkakit.placement.watch import UNWATCHED, Watch, budgeted
-from kafkakit.topicmappr.decide.assembly import Decision, assemble
+from kafkakit.placement.watch import UNWATCHED, SearchWatch, with_budget
+from kafkakit.topicmappr.decide.assembly import PlanDecision, assemble
 from kafkakit.topicmappr.decide.audit_map import (
     AuditCase,
     AuditedPartition,
@@ -37,13 +37,13 @@ from kafkakit.topicmappr.decide.audit_map import (
     list_issues,
     map_issues,
 )
-from kafkakit.topicmappr.decide.requests import AuditRequest
+from kafkakit.topicmappr.decide.requests import MapAuditRequest
 from kafkakit.topicmappr.decide.scope import Scope, refuse_endless
 from kafkakit.topicmappr.decide.storage import Sizes, storage_facts, storage_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class MapTally:
     """What the map does, counted: `bytes_moved` is None when a size is unknown."""
 
     entries: int
@@ -97,7 +97,7 @@ class Audit:
     topics: int
     partitions: int
     storage: StorageFacts
-    tally: Tally
+    tally: MapTally
     before: PlacementStats
     after: PlacementStats
     used_range: tuple[int, int] | None
@@ -114,9 +114,9 @@ class Audit:
 def audit_map(
     snapshot: ClusterSnapshot,
     reading: MapReading,
-    request: AuditRequest,
+    request: MapAuditRequest,
     facts: StorageFacts | None = None,
-    watch: Watch = UNWATCHED,
+    watch: SearchWatch = UNWATCHED,
 ) -> Audit:
     """Judge a map without running it.
 
@@ -126,7 +126,7 @@ def audit_map(
     """
     case = case_of(snapshot, reading, request)
     tags = request.constraints.on(snapshot, {row.topic.name for row in case.rows})
-    rule = GroupRule(request.min_rack_ids, racks_to_spread(case.even, case.racks) if request.spread else (), tags)
+    rule = SpreadRule(request.min_rack_ids, racks_to_spread(case.even, case.racks) if request.spread else (), tags)
     sizes, notes = _sizes(snapshot, case, facts)
     issues = [*map_issues(reading, case), *list_issues(case, rule)]
     valid = not any(case.rules[i.rule].severity is Severity.ERROR for i in issues)
@@ -142,7 +142,7 @@ def audit_map(
         used, free, band = _ranges(weighed, sizes, request)
         if request.compared:
             by_bytes = _by_bytes(weighed, sizes, request, valid, watch)
-            issues += _missed(by_bytes, request)
+            issues += _missed_goal(by_bytes, request)
     racks = case.racks
     lists = ([row.before for row in case.rows], [row.after for row in case.rows])
     weights = [row.partition.known_bytes for row in case.rows]
@@ -167,7 +167,7 @@ def audit_map(
     )
 
 
-def _goal(request: AuditRequest, by_bytes: Yardstick | None) -> tuple[tuple[str, str | None], ...]:
+def _goal(request: MapAuditRequest, by_bytes: Yardstick | None) -> tuple[tuple[str, str | None], ...]:
     """The balance that was wanted, else the one that the map reaches, as options of a rebalance."""
     if request.band is not None:
         return (("--band", percent_word(request.band)),)
@@ -207,7 +207,7 @@ class AuditInputs:
     after: Lists
     weights: Sequence[int]
     racks: Mapping[int, str | None]
-    rule: GroupRule
+    rule: SpreadRule
     receivers: frozenset[int]
     even: tuple[int, ...]
     settled: frozenset[int]
@@ -244,7 +244,7 @@ class AuditInputs:
         return every, settled
 
 
-def _inputs(case: AuditCase, rule: GroupRule, weights: list[int]) -> AuditInputs:
+def _inputs(case: AuditCase, rule: SpreadRule, weights: list[int]) -> AuditInputs:
     settled = frozenset(i for i, row in enumerate(case.rows) if len(row.after) != len(row.before))
     immovable = frozenset(
         i
@@ -271,12 +271,12 @@ def _by_count(inputs: AuditInputs, valid: bool) -> Yardstick:
     return compare(inputs, now, goal=None, banded=False, valid=valid, by_bytes=False)
 
 
-def _disks(sizes: Sizes, request: AuditRequest) -> Disks:
+def _disks(sizes: Sizes, request: MapAuditRequest) -> Disks:
     return Disks(storage=sizes.brokers, log_dirs=sizes.log_dirs, max_use=request.max_disk_use)
 
 
 def _ranges(
-    inputs: AuditInputs, sizes: Sizes, request: AuditRequest
+    inputs: AuditInputs, sizes: Sizes, request: MapAuditRequest
 ) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
     """Range of used bytes, range of free bytes, band of used bytes; each before and after."""
     held = held_by(inputs.before, inputs.weights)
@@ -290,7 +290,9 @@ def _ranges(
     )
 
 
-def _by_bytes(inputs: AuditInputs, sizes: Sizes, request: AuditRequest, valid: bool, watch: Watch) -> Yardstick:
+def _by_bytes(
+    inputs: AuditInputs, sizes: Sizes, request: MapAuditRequest, valid: bool, watch: SearchWatch
+) -> Yardstick:
     held = held_by(inputs.before, inputs.weights)
     banded = request.band is not None
     now = bytes_now(held, _disks(sizes, request), inputs.brokers, by_free=not banded)
@@ -298,7 +300,7 @@ def _by_bytes(inputs: AuditInputs, sizes: Sizes, request: AuditRequest, valid: b
     return compare(inputs, now, goal=goal, banded=banded, valid=valid, by_bytes=True, watch=watch)
 
 
-def _missed(found: Yardstick, request: AuditRequest) -> list[Issue]:
+def _missed_goal(found: Yardstick, request: MapAuditRequest) -> list[Issue]:
     if request.band is not None and found.reached > request.band * PPM:
         words = (
             f"a band of {format_percent(request.band)} was requested, but {found.reached / PPM * 100:.4g}% is reached"
@@ -311,12 +313,12 @@ def _missed(found: Yardstick, request: AuditRequest) -> list[Issue]:
     return [Issue("goal-missed", "map", words)]
 
 
-def _tally(case: AuditCase, reading: MapReading) -> Tally:
+def _tally(case: AuditCase, reading: MapReading) -> MapTally:
     changed = [row for row in case.rows if set(row.after) != set(row.before)]
     reordered = sum(1 for row in case.rows if row.after != row.before) - len(changed)
     sizes = [(row.partition.known_bytes, len(row.adding)) for row in changed]
     known = all(size is not None for size, copies in sizes if copies)
-    return Tally(
+    return MapTally(
         entries=len(reading.entries) + len(reading.unread) + len(reading.twice),
         changed=len(changed),
         reordered=reordered,
@@ -343,7 +345,7 @@ def compare(
     banded: bool,
     valid: bool,
     by_bytes: bool,
-    watch: Watch = UNWATCHED,
+    watch: SearchWatch = UNWATCHED,
 ) -> Yardstick:
     """Hold the map against the bound and a plan of ours for the same balance.
 
@@ -351,7 +353,7 @@ def compare(
     a plan too, so the best is never above it. `by_bytes` the tightest that its cost buys is sought too. Cost: one
     plan, and by bytes up to seven more.
     """
-    watch = budgeted(watch)
+    watch = with_budget(watch)
     old, new = (inputs.table(lists, now) for lists in (inputs.before, inputs.after))
     loads_after = dict(zip(new.brokers, new.loads(new.home).tolist(), strict=True))
     even = set(inputs.even)
@@ -375,7 +377,7 @@ def compare(
         argument += f"; what partitions copy whose replication changes counts as it is ({settled})"
     finest_reached: int | None = None
     if by_bytes:
-        finest_reached, _ = tightest(problem, Budget(moved_bytes=spent - settled), watch, is_cheapest=False)
+        finest_reached, _ = tightest(problem, SearchBudget(moved_bytes=spent - settled), watch, is_cheapest=False)
         finest_reached = min(finest_reached, reached) if valid else finest_reached
     return Yardstick(
         spent=spent,
@@ -389,7 +391,7 @@ def compare(
     )
 
 
-def _count_words(table: SlotTable, window: Window) -> str:
+def _count_words(table: SlotTable, window: LoadWindow) -> str:
     """The bound on copies in words."""
     loads = table.loads(table.home)
     over, under = loads - window.ceiling, window.floor - loads
@@ -400,11 +402,11 @@ def _count_words(table: SlotTable, window: Window) -> str:
     ):
         chosen = side & (amounts > 0)
         if chosen.any():
-            replicas = counted(int(amounts[chosen].sum()), "replica")
-            words.append(text.format(counted(int(chosen.sum()), "broker"), replicas))
+            replicas = count_of(int(amounts[chosen].sum()), "replica")
+            words.append(text.format(count_of(int(chosen.sum()), "broker"), replicas))
     if not words:
         return "every broker is inside its limits already, so nothing has to move"
-    return f"{' and '.join(words)}: at least {counted(window.bound.value, 'copy', 'copies')}"
+    return f"{' and '.join(words)}: at least {count_of(window.bound.value, 'copy', 'copies')}"
 
 
 def _balance(
@@ -466,12 +468,12 @@ def plan_of_map(
     hints where there is one. O(partitions).
     """
     _refuse(audit, map_file, allow_findings=allow_findings)
-    case = case_of(snapshot, reading, AuditRequest())
+    case = case_of(snapshot, reading, MapAuditRequest())
     rows = sorted((row for row in case.rows if row.entry is not None), key=lambda row: row.key)
     refuse_endless(snapshot, [row.key for row in rows if row.moving])
     if moving := [row.name for row in rows if row.moving]:
         raise TryLaterError(
-            f"partitions of the map are being reassigned, there is no list to go back to: {some(moving)}",
+            f"partitions of the map are being reassigned, there is no list to go back to: {few_of(moving)}",
             hint="wait for them: kafkakit reassign status --watch",
         )
     copies = sum(len(row.adding) for row in rows)
@@ -484,7 +486,7 @@ def plan_of_map(
         {row.topic.name: row.topic.topic_id for row in rows},
         TopicSelection(topics, ()),
     )
-    decision = Decision(
+    decision = PlanDecision(
         replicas=[row.after for row in rows],
         certificate=certificate("replicas", copies, copies, argument, Proof(kind=ProofKind.COUNTING)),
         targets=sorted({b for row in rows for b in row.after}),

@@ -13,20 +13,20 @@ from typing import Any
 
 from kafkakit.core.documents import decode_json
 from kafkakit.core.errors import InputError
-from kafkakit.core.findings import Finding, Rule, Severity, min_isr_above_replicas, shown
+from kafkakit.core.findings import Finding, Rule, Severity, min_isr_above_replicas, shorten
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic, TopicPartition
 from kafkakit.core.placement_statistics import BrokerStorage
 from kafkakit.core.plan_rules import MAX_INT32, topic_problem
-from kafkakit.core.quantities import agreeing, counted, format_bytes, percent_word
+from kafkakit.core.quantities import agree, count_of, format_bytes, percent_word
 from kafkakit.core.selection import select_topics
-from kafkakit.core.text import OptionValue, ShellCommand, shell_command, some
+from kafkakit.core.text import OptionValue, ShellCommand, few_of, shell_command
 from kafkakit.placement.broker_disks import DirStorage
-from kafkakit.placement.group_rule import GroupRule
-from kafkakit.topicmappr.decide.requests import AuditRequest
+from kafkakit.placement.group_rule import SpreadRule
+from kafkakit.topicmappr.decide.requests import MapAuditRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class MapEntry:
     """One partition of the map: its new list as written, and the log dirs that go with it (None: none named)."""
 
     key: TopicPartition
@@ -45,7 +45,7 @@ class AuditedPartition:
     partition: Partition
     before: tuple[int, ...]
     after: tuple[int, ...]
-    entry: Entry | None
+    entry: MapEntry | None
     moving: bool
 
     @property
@@ -72,7 +72,7 @@ class AuditCase:
     """
 
     rows: tuple[AuditedPartition, ...]
-    unknown: tuple[Entry, ...]
+    unknown: tuple[MapEntry, ...]
     racks: Mapping[int, str | None]
     live: Mapping[int, Broker]
     known: frozenset[int]
@@ -88,13 +88,13 @@ class MapReading:
     is None when it is not a whole number; a map without one counts as version 1.
     """
 
-    entries: tuple[Entry, ...]
+    entries: tuple[MapEntry, ...]
     unread: tuple[str, ...]
     twice: tuple[TopicPartition, ...]
     version: int | None
 
 
-def case_of(snapshot: ClusterSnapshot, reading: MapReading, request: AuditRequest) -> AuditCase:
+def case_of(snapshot: ClusterSnapshot, reading: MapReading, request: MapAuditRequest) -> AuditCase:
     """Hold map and cluster side by side; raises `UsageError` for topic patterns that match nothing. O(replicas)."""
     named = {entry.key.topic for entry in reading.entries}
     wanted: set[str] = set()
@@ -116,29 +116,31 @@ def case_of(snapshot: ClusterSnapshot, reading: MapReading, request: AuditReques
         racks={b.id: b.group for b in snapshot.brokers},
         live=live,
         known=known,
-        even=_even(rows, live, request),
+        even=_even_brokers(rows, live, request),
         rules=rules_for(snapshot.kafka_version),
     )
 
 
 def _row(
-    topic: Topic, p: Partition, entry: Entry | None, known: frozenset[int], target: tuple[int, ...] | None
+    topic: Topic, p: Partition, entry: MapEntry | None, known: frozenset[int], target: tuple[int, ...] | None
 ) -> AuditedPartition:
     before = target or tuple(b for b in p.replicas if b not in p.removing)
     after = before
-    if entry is not None and _taken(entry.replicas, before, known):
+    if entry is not None and _is_accepted(entry.replicas, before, known):
         after = entry.replicas
     moving = target is not None or bool(p.adding or p.removing)
     return AuditedPartition(topic=topic, partition=p, before=before, after=after, entry=entry, moving=moving)
 
 
-def _taken(replicas: tuple[int, ...], before: tuple[int, ...], known: frozenset[int]) -> bool:
+def _is_accepted(replicas: tuple[int, ...], before: tuple[int, ...], known: frozenset[int]) -> bool:
     """True for a list that Kafka takes: it refuses unknown brokers, unless they are there already."""
     sound = bool(replicas) and len(set(replicas)) == len(replicas)
     return sound and all(b in known or b in before for b in replicas)
 
 
-def _even(rows: list[AuditedPartition], live: Mapping[int, Broker], request: AuditRequest) -> tuple[int, ...]:
+def _even_brokers(
+    rows: list[AuditedPartition], live: Mapping[int, Broker], request: MapAuditRequest
+) -> tuple[int, ...]:
     if request.brokers is not None:
         holding = frozenset(b for row in rows for b in row.before)
         return tuple(b for b in request.brokers.resolve(holding, frozenset(live)) if b in live)
@@ -277,7 +279,7 @@ class AuditHints:
     balance would be refused.
     """
 
-    request: AuditRequest
+    request: MapAuditRequest
     case: AuditCase
     goal: tuple[tuple[str, str | None], ...] = ()
     sized: bool = True
@@ -361,10 +363,10 @@ def findings_of(issues: Iterable[Issue], hints: AuditHints) -> list[Finding]:
         rule = hints.case.rules[name]
         subjects = tuple(issue.subject for issue in group[: room[name]])
         room[name] -= len(subjects)
-        first = shown([f"{issue.subject}{issue.detail}" for issue in group[:3]], len(group))
+        first = shorten([f"{issue.subject}{issue.detail}" for issue in group[:3]], len(group))
         noun = "entry" if name == "unreadable" else "partition"
-        entries = counted(len(group), noun, "entries" if noun == "entry" else None)
-        words = f"{entries} {agreeing(len(group), rule.about)}: {first}"
+        entries = count_of(len(group), noun, "entries" if noun == "entry" else None)
+        words = f"{entries} {agree(len(group), rule.about)}: {first}"
         found.append(rule.finding(where, words if rule.about else first, hints.of(name, where), len(group), subjects))
     return found
 
@@ -384,7 +386,7 @@ def map_issues(reading: MapReading, case: AuditCase) -> Iterator[Issue]:
         yield Issue("unknown-partition", f"topic {entry.key.topic}", str(entry.key))
 
 
-def list_issues(case: AuditCase, rule: GroupRule) -> Iterator[Issue]:
+def list_issues(case: AuditCase, rule: SpreadRule) -> Iterator[Issue]:
     """Faults of the lists, partition by partition. O(replicas)."""
     closed = frozenset(b.id for b in case.live.values() if _is_closed(b))
     for row in case.rows:
@@ -423,7 +425,7 @@ def _dir_issues(row: AuditedPartition, case: AuditCase) -> Iterator[Issue]:
         known = case.live[broker].log_dirs if broker in case.live else ()
         fit = [d.path for d in known if not d.cordoned and not d.error]
         if path != "any" and known and path not in fit:
-            takes = f"has {some(fit)}" if fit else "takes no copies"
+            takes = f"has {few_of(fit)}" if fit else "takes no copies"
             yield Issue("unknown-log-dir", f"topic {row.topic.name}", row.name, f" ({path}: broker {broker} {takes})")
             return
 
@@ -453,7 +455,7 @@ def _move_issues(row: AuditedPartition, case: AuditCase, closed: frozenset[int])
         yield Issue("leader-moves", "map", row.name)
 
 
-def _rack_issues(row: AuditedPartition, case: AuditCase, rule: GroupRule) -> Iterator[Issue]:
+def _rack_issues(row: AuditedPartition, case: AuditCase, rule: SpreadRule) -> Iterator[Issue]:
     if row.entry is None:
         return
     before, after = ([case.racks.get(b) for b in lists] for lists in (row.before, row.after))
@@ -497,7 +499,7 @@ def read_map(data: bytes, source: str) -> MapReading:
         raise InputError(source, 'not a reassignment map (no list "partitions")')
     if len(rows) > MAX_ENTRIES:
         raise InputError(source, f"{len(rows)} entries are more than {MAX_ENTRIES}")
-    entries: dict[TopicPartition, Entry] = {}
+    entries: dict[TopicPartition, MapEntry] = {}
     unread: list[str] = []
     twice: list[TopicPartition] = []
     for number, row in enumerate(rows, start=1):
@@ -517,28 +519,28 @@ def read_map(data: bytes, source: str) -> MapReading:
     )
 
 
-def _entry(row: object) -> Entry | str:
+def _entry(row: object) -> MapEntry | str:
     """The entry, or what is wrong with it."""
     if not isinstance(row, dict):
-        return f"{plain(row)} is not an object"
+        return f"{plain_text(row)} is not an object"
     topic, partition, replicas, dirs = (row.get(k) for k in ("topic", "partition", "replicas", "log_dirs"))
     if not isinstance(topic, str) or topic_problem(topic):
-        return f"topic {plain(topic)} is not a topic name"
+        return f"topic {plain_text(topic)} is not a topic name"
     if type(partition) is not int or not 0 <= partition <= MAX_INT32:
-        return f"partition {plain(partition)} of {topic} is not a partition number"
+        return f"partition {plain_text(partition)} of {topic} is not a partition number"
     where = f"{topic}-{partition}"
     if not isinstance(replicas, list):
-        return f"{where}: replicas are {plain(replicas)}, not a list"
+        return f"{where}: replicas are {plain_text(replicas)}, not a list"
     for broker in replicas:
         if type(broker) is not int or not 0 <= broker <= MAX_INT32:
-            return f"{where}: {plain(broker)} is not a broker id"
+            return f"{where}: {plain_text(broker)} is not a broker id"
     if dirs is not None and not (isinstance(dirs, list) and all(isinstance(d, str) for d in dirs)):
         return f"{where}: log_dirs are not a list of paths"
-    return Entry(
+    return MapEntry(
         key=TopicPartition(topic, partition), replicas=tuple(replicas), dirs=None if dirs is None else tuple(dirs)
     )
 
 
-def plain(value: object) -> str:
+def plain_text(value: object) -> str:
     """Anything as short text that is safe to show."""
     return _UNSEEN.sub("?", repr(value)[:60])

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from kafkakit.core.errors import TryLaterError, UsageError
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import StorageFacts
-from kafkakit.core.quantities import counted, format_bytes
-from kafkakit.core.text import some
-from kafkakit.topicmappr.decide.request_fields import Budget
+from kafkakit.core.quantities import count_of, format_bytes
+from kafkakit.core.text import few_of
+from kafkakit.topicmappr.decide.request_fields import PlanBudget
 from kafkakit.topicmappr.decide.storage import storage_of
 
 _UNSIZED = 1 << 62
@@ -66,7 +66,7 @@ class BudgetSelection:
     left: LeftForLater = NOTHING_LEFT
 
 
-def serve(changes: Collection[PartitionChange], budget: Budget) -> BudgetSelection:
+def serve(changes: Collection[PartitionChange], budget: PlanBudget) -> BudgetSelection:
     """Serve changes in the order of their ranks while they fit. O(n log n)."""
     if not budget.given:
         return BudgetSelection(indices=frozenset(w.index for w in changes))
@@ -99,7 +99,7 @@ def _order(change: PartitionChange) -> tuple[int, int, TopicPartition]:
 
 
 def refuse_unsized(
-    snapshot: ClusterSnapshot, budget: Budget, changes: Iterable[PartitionChange], facts: StorageFacts | None = None
+    snapshot: ClusterSnapshot, budget: PlanBudget, changes: Iterable[PartitionChange], facts: StorageFacts | None = None
 ) -> None:
     """Stop where bytes are limited and the size of a partition that is to be copied is not known.
 
@@ -118,7 +118,7 @@ def refuse_unsized(
         ) from None
 
 
-def budget_notes(budget: Budget, served: BudgetSelection) -> tuple[str, ...]:
+def budget_notes(budget: PlanBudget, served: BudgetSelection) -> tuple[str, ...]:
     """What the operator should know of what was left; nothing when all was served."""
     left = served.left
     if not left.partitions:
@@ -126,10 +126,10 @@ def budget_notes(budget: Budget, served: BudgetSelection) -> tuple[str, ...]:
     cost = ""
     if left.copies:
         size = "of unknown size" if left.bytes is None else f"({format_bytes(left.bytes)})"
-        cost = f", {counted(left.copies, 'replica')} to copy {size}"
+        cost = f", {count_of(left.copies, 'replica')} to copy {size}"
     verb = "leaves" if None in (budget.max_moves, budget.max_moved_bytes) else "leave"
     notes = [
-        f"{budget.words} {verb} {counted(left.partitions, 'partition')} for later{cost}; "
+        f"{budget.words} {verb} {count_of(left.partitions, 'partition')} for later{cost}; "
         "carry this plan out and give the same command again to continue"
     ]
     if left.beyond:
@@ -144,7 +144,7 @@ def budget_argument(argument: str, served: BudgetSelection) -> str:
         return argument
     left = served.left.partitions
     verb = "is" if left == 1 else "are"
-    return f"of what the budget takes, {argument}; {counted(left, 'partition')} {verb} left for later"
+    return f"of what the budget takes, {argument}; {count_of(left, 'partition')} {verb} left for later"
 
 
 def left_data(left: LeftForLater) -> dict[str, object]:
@@ -156,4 +156,4 @@ def pinned_note(keys: Sequence[TopicPartition], what: str) -> tuple[str, ...]:
     """A note on pinned partitions that the request would have changed; `what` is what becomes of them."""
     if not keys:
         return ()
-    return (f"{counted(len(keys), 'pinned partition')} {what}: {some(keys)}",)
+    return (f"{count_of(len(keys), 'pinned partition')} {what}: {few_of(keys)}",)

@@ -16,15 +16,15 @@ from itertools import chain
 from math import ceil, floor
 from typing import TYPE_CHECKING
 
-from kafkakit.core.findings import Finding, in_order, shown, stops_above_replicas
+from kafkakit.core.findings import Finding, in_order, shorten, stops_above_replicas
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition
 from kafkakit.core.plan import StorageFacts
-from kafkakit.core.quantities import agreeing, counted, format_bytes, format_percent
+from kafkakit.core.quantities import agree, count_of, format_bytes, format_percent
 from kafkakit.core.selection import TopicSelection, select_topics
-from kafkakit.core.text import some
+from kafkakit.core.text import few_of
 from kafkakit.placement.broker_disks import BrokerDisks, DirStorage, broker_disks
-from kafkakit.placement.group_rule import GroupRule
-from kafkakit.topicmappr.decide.check_rules import RULES, CheckRequest, Hints, Repair, finding
+from kafkakit.placement.group_rule import SpreadRule
+from kafkakit.topicmappr.decide.check_rules import RULES, CheckRequest, HandRepair, Hints, make_finding
 from kafkakit.topicmappr.decide.storage import storage_facts
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def check_cluster(snapshot: ClusterSnapshot, request: CheckRequest, facts: Stora
         judged = {b: live[b] for b in chosen if b in live}
     disks = broker_disks(snapshot)
     unsized = frozenset(b for b, s in disks.brokers.items() if s.used_bytes is None or s.capacity_bytes is None)
-    subject = Subject(snapshot=snapshot, table=table, request=request, live=live, judged=judged, unsized=unsized)
+    subject = CheckInput(snapshot=snapshot, table=table, request=request, live=live, judged=judged, unsized=unsized)
     health = (rule(subject) for rule in (dead_brokers, copies_in_sync, preferred_leaders, moves))
     found = [*placement_findings(subject), *chain.from_iterable(health), *balance_findings(subject, disks)]
     return CheckReport(
@@ -79,7 +79,7 @@ def check_cluster(snapshot: ClusterSnapshot, request: CheckRequest, facts: Stora
         partitions=table.partitions,
         replicas=len(table.part),
         storage=facts or storage_facts(snapshot),
-        unchecked=_unchecked(subject, any(s.capacity_bytes for s in disks.brokers.values())),
+        unchecked=_unchecked_rules(subject, any(s.capacity_bytes for s in disks.brokers.values())),
         notes=disks.notes_on(judged),
     )
 
@@ -133,7 +133,7 @@ class Table:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Subject:
+class CheckInput:
     """A cluster to be judged: `live` and `judged` brokers by id (`judged` are those that should carry replicas).
 
     `unsized` are brokers whose used or free space is not known.
@@ -152,8 +152,8 @@ class Subject:
         held = set(self.table.broker.tolist())
         dead = sorted(b for b in held if b not in self.live)
         unsized = sorted(b for b in self.judged if b in self.unsized)
-        before = [f"empty broker {some(dead)} or start it"] if dead else []
-        before += [f"bring log dirs of broker {some(unsized)} back"] if unsized else []
+        before = [f"empty broker {few_of(dead)} or start it"] if dead else []
+        before += [f"bring log dirs of broker {few_of(unsized)} back"] if unsized else []
         return Hints(self.request, self.live, tuple(before))
 
     @property
@@ -162,7 +162,7 @@ class Subject:
         return {b.id: b.group for b in self.snapshot.brokers if b.group}
 
 
-def _unchecked(subject: Subject, disks_known: bool) -> tuple[str, ...]:
+def _unchecked_rules(subject: CheckInput, disks_known: bool) -> tuple[str, ...]:
     """The rules that could not be checked with what was given, in the catalogue's order."""
     missing = set()
     if not subject.request.replication:
@@ -184,7 +184,7 @@ def _unchecked(subject: Subject, disks_known: bool) -> tuple[str, ...]:
     return tuple(rule.name for rule in RULES if rule.name in missing)
 
 
-def balance_findings(subject: Subject, disks: BrokerDisks) -> Iterator[Finding]:
+def balance_findings(subject: CheckInput, disks: BrokerDisks) -> Iterator[Finding]:
     """All rules of this module."""
     yield from unknown_sizes(subject, disks)
     yield from broker_shares(subject, disks)
@@ -211,25 +211,25 @@ def share_limits(total: int, weights: Mapping[int, int], band: Fraction) -> dict
     return limits
 
 
-def unknown_sizes(subject: Subject, disks: BrokerDisks) -> Iterator[Finding]:
+def unknown_sizes(subject: CheckInput, disks: BrokerDisks) -> Iterator[Finding]:
     """Brokers that gave no sizes, disks of unknown size, and partitions without any known copy."""
     snapshot, hint = subject.snapshot, str(subject.hints.snapshot())
     if not snapshot.sizes_taken and not subject.table.sized.any():
-        yield finding("unknown-size", "snapshot", "was taken without sizes", hint)
+        yield make_finding("unknown-size", "snapshot", "was taken without sizes", hint)
         return
     for broker in subject.judged.values():
         storage = disks.brokers[broker.id]
         if broker.id in snapshot.unanswered_brokers:
             reason = snapshot.unanswered_brokers[broker.id]
-            yield finding("unknown-size", f"broker {broker.id}", f"gave no sizes: {reason}", hint)
+            yield make_finding("unknown-size", f"broker {broker.id}", f"gave no sizes: {reason}", hint)
         elif storage.capacity_bytes is None:
-            yield finding("unknown-size", f"broker {broker.id}", "the size of its disks is not known", hint)
+            yield make_finding("unknown-size", f"broker {broker.id}", "the size of its disks is not known", hint)
     yield from by_topic(
         subject, "unknown-size", ~subject.table.sized, "have no known size", lambda _: subject.hints.snapshot()
     )
 
 
-def broker_shares(subject: Subject, disks: BrokerDisks) -> Iterator[Finding]:
+def broker_shares(subject: CheckInput, disks: BrokerDisks) -> Iterator[Finding]:
     """Brokers that hold more or less than their share of the used space, by the size of their disks."""
     used: dict[int, int] = {}
     capacity: dict[int, int] = {}
@@ -242,12 +242,12 @@ def broker_shares(subject: Subject, disks: BrokerDisks) -> Iterator[Finding]:
     for broker in sorted(limits, key=lambda b: (-_distance(used[b], *limits[b]), b)):
         low, high = limits[broker]
         what = f"{format_bytes(used[broker])} used of {format_bytes(capacity[broker])}"
-        text = _outside(used[broker], low, high, what, subject.request.band)
+        text = _outside_text(used[broker], low, high, what, subject.request.band)
         if text:
-            yield finding("broker-share", f"broker {broker}", text, subject.hints.balance())
+            yield make_finding("broker-share", f"broker {broker}", text, subject.hints.balance())
 
 
-def dir_shares(subject: Subject, broker: int, dirs: tuple[DirStorage, ...]) -> Iterator[Finding]:
+def dir_shares(subject: CheckInput, broker: int, dirs: tuple[DirStorage, ...]) -> Iterator[Finding]:
     """Log dirs that hold more or less than their share of what is in the broker's open dirs."""
     counted_dirs = {n: d for n, d in enumerate(dirs) if d.is_open and d.total_bytes}
     if len(counted_dirs) < 2:
@@ -255,17 +255,17 @@ def dir_shares(subject: Subject, broker: int, dirs: tuple[DirStorage, ...]) -> I
     total = sum(d.replica_bytes for d in counted_dirs.values())
     limits = share_limits(total, {n: d.total_bytes or 0 for n, d in counted_dirs.items()}, subject.request.band)
     for n, d in counted_dirs.items():
-        what = f"{format_bytes(d.replica_bytes)} in {counted(d.replicas, 'replica')}"
-        text = _outside(d.replica_bytes, *limits[n], what, subject.request.band)
+        what = f"{format_bytes(d.replica_bytes)} in {count_of(d.replicas, 'replica')}"
+        text = _outside_text(d.replica_bytes, *limits[n], what, subject.request.band)
         if text:
-            yield finding("dir-share", f"broker {broker} {d.path}", text, str(subject.hints.level_dirs(broker)))
+            yield make_finding("dir-share", f"broker {broker} {d.path}", text, str(subject.hints.level_dirs(broker)))
 
 
 def _distance(amount: int, low: int, high: int) -> int:
     return max(amount - high, low - amount)
 
 
-def _outside(amount: int, low: int, high: int, what: str, band: Fraction) -> str | None:
+def _outside_text(amount: int, low: int, high: int, what: str, band: Fraction) -> str | None:
     if amount > high:
         return f"{what}: {format_bytes(amount - high)} over the +{format_percent(band)} limit"
     if amount < low:
@@ -277,7 +277,7 @@ def _span(low: int, high: int) -> str:
     return str(low) if low == high else f"{low} or {high}" if high == low + 1 else f"{low} to {high}"
 
 
-def disk_use(subject: Subject, broker: int, dirs: tuple[DirStorage, ...], disks: BrokerDisks) -> Iterator[Finding]:
+def disk_use(subject: CheckInput, broker: int, dirs: tuple[DirStorage, ...], disks: BrokerDisks) -> Iterator[Finding]:
     """Disks that are fuller than allowed, by what is left on them; without log dirs by what the broker holds."""
     limit = subject.request.max_disk_use
     uses = [(f"broker {broker} {d.path}", d.total_bytes, d.usable_bytes) for d in dirs if d.error is None]
@@ -290,7 +290,7 @@ def disk_use(subject: Subject, broker: int, dirs: tuple[DirStorage, ...], disks:
         if total and free is not None and (use := Fraction(total - free, total)) > limit:
             text = f"{format_percent(use)} of {format_bytes(total)} in use, more than {format_percent(limit)}"
             hint = subject.hints.make_room(broker, within if len(uses) > 1 else use, across)
-            yield finding("disk-use", where, text, hint)
+            yield make_finding("disk-use", where, text, hint)
 
 
 def _total_use(sizes: Iterable[tuple[int | None, int | None]]) -> Fraction:
@@ -298,20 +298,20 @@ def _total_use(sizes: Iterable[tuple[int | None, int | None]]) -> Fraction:
     return Fraction(sum(t - f for t, f in known), sum(t for t, _ in known) or 1)
 
 
-def dir_states(subject: Subject, broker: int, dirs: tuple[DirStorage, ...]) -> Iterator[Finding]:
+def dir_states(subject: CheckInput, broker: int, dirs: tuple[DirStorage, ...]) -> Iterator[Finding]:
     """Log dirs that are offline, and cordoned ones that still hold replicas."""
     for d in dirs:
         where = f"broker {broker} {d.path}"
         if d.error is not None:
             replaced = subject.hints.repair(broker)
             hint = f"repair the disk and restart broker {broker}; to replace what is in it meanwhile: {replaced}"
-            yield finding("failed-dir", where, f"is offline: {d.error}", hint)
+            yield make_finding("failed-dir", where, f"is offline: {d.error}", hint)
         elif d.cordoned and d.replicas:
-            text = f"is cordoned and holds {counted(d.replicas, 'replica')} ({format_bytes(d.replica_bytes)})"
-            yield finding("cordoned-dir", where, text, str(subject.hints.empty_dir(broker, d.path)), d.replicas)
+            text = f"is cordoned and holds {count_of(d.replicas, 'replica')} ({format_bytes(d.replica_bytes)})"
+            yield make_finding("cordoned-dir", where, text, str(subject.hints.empty_dir(broker, d.path)), d.replicas)
 
 
-def leader_shares(subject: Subject) -> Iterator[Finding]:
+def leader_shares(subject: CheckInput) -> Iterator[Finding]:
     """Brokers that are first replica, so leader when all is well, more or less often than an even part."""
     import numpy as np
 
@@ -328,14 +328,14 @@ def leader_shares(subject: Subject) -> Iterator[Finding]:
     hint = str(subject.hints.leaders())
     held = Counter(table.broker.tolist())
     if few := [b for b in leads if held[b] < low]:
-        hint = f"broker {some(few)} has too few replicas to lead its share: move some to it, then: {hint}"
+        hint = f"broker {few_of(few)} has too few replicas to lead its share: move some to it, then: {hint}"
     for broker, count in sorted(leads.items(), key=lambda item: (-_distance(item[1], low, high), item[0])):
         if not low <= count <= high:
-            text = f"is preferred leader of {counted(count, 'partition')}; an even share is {_span(low, high)}"
-            yield finding("leader-share", f"broker {broker}", text, hint)
+            text = f"is preferred leader of {count_of(count, 'partition')}; an even share is {_span(low, high)}"
+            yield make_finding("leader-share", f"broker {broker}", text, hint)
 
 
-def dead_brokers(subject: Subject) -> Iterator[Finding]:
+def dead_brokers(subject: CheckInput) -> Iterator[Finding]:
     """Brokers that hold replicas, or were named, and are not alive."""
     import numpy as np
 
@@ -347,7 +347,7 @@ def dead_brokers(subject: Subject) -> Iterator[Finding]:
     for broker in sorted({*held, *named} - set(subject.live)):
         state = str(known[broker].state) if broker in known else "not among the brokers"
         count = held.get(broker, 0)
-        message = f"is {state} and holds {counted(count, 'replica')}"
+        message = f"is {state} and holds {count_of(count, 'replica')}"
         if not count:
             others = ",".join(str(b) for b in named if b != broker and b in subject.live)
             hint = f"start broker {broker}, or leave it out: {subject.hints.check(brokers=others)}"
@@ -355,10 +355,10 @@ def dead_brokers(subject: Subject) -> Iterator[Finding]:
             hint = f"start broker {broker} again, or: {subject.hints.drain(broker)}"
         else:
             hint = subject.hints.read_again()
-        yield finding("dead-broker", f"broker {broker}", message, hint, max(1, count))
+        yield make_finding("dead-broker", f"broker {broker}", message, hint, max(1, count))
 
 
-def copies_in_sync(subject: Subject) -> Iterator[Finding]:
+def copies_in_sync(subject: CheckInput) -> Iterator[Finding]:
     """Partitions without a live copy in sync, with too few for writing, and with replicas that lag."""
     import numpy as np
 
@@ -369,7 +369,7 @@ def copies_in_sync(subject: Subject) -> Iterator[Finding]:
     lost = np.logical_and(live_copies == 0, table.length > 0)
     hints = subject.hints
     anew = ", take the snapshot again" if subject.request.snapshot else ""
-    again = Repair("start the brokers that hold the copies again" + anew, hints.check)
+    again = HandRepair("start the brokers that hold the copies again" + anew, hints.check)
     yield from by_topic(subject, "no-live-copy", lost, "have no live copy in sync", again, list_of(table))
     stops = stops_above_replicas(subject.snapshot.kafka_version)
     least = table.min_isr if stops else np.minimum(table.min_isr, table.length)
@@ -377,15 +377,15 @@ def copies_in_sync(subject: Subject) -> Iterator[Finding]:
     above = np.flatnonzero(few & (table.length < table.min_isr))
     raised = {table.topics[table.topic[p]]: hints.meet_min_isr(int(table.min_isr[p])) for p in above}
     what = "have fewer live copies in sync than min.insync.replicas"
-    again = Repair("start the brokers that lag or are dead again, or wait for them to catch up" + anew, hints.check)
+    again = HandRepair("start the brokers that lag or are dead again, or wait for them to catch up" + anew, hints.check)
     yield from by_topic(subject, "below-min-isr", few, what, lambda t: raised.get(t, again)(t), list_of(table))
     behind = ~lost & ~few & (table.lagging > 0)
-    again = Repair("start dead brokers again or wait for them to catch up" + anew, hints.check)
+    again = HandRepair("start dead brokers again or wait for them to catch up" + anew, hints.check)
     what = "have replicas that are not in sync"
     yield from by_topic(subject, "under-replicated", behind, what, again, list_of(table))
 
 
-def preferred_leaders(subject: Subject) -> Iterator[Finding]:
+def preferred_leaders(subject: CheckInput) -> Iterator[Finding]:
     """Partitions led by another replica than the first, though that one could lead."""
     import numpy as np
 
@@ -405,14 +405,14 @@ def preferred_leaders(subject: Subject) -> Iterator[Finding]:
     yield from by_topic(subject, "preferred-leader", bad, what, lambda t: subject.hints.elect(brokers[t]))
 
 
-def moves(subject: Subject) -> Iterator[Finding]:
+def moves(subject: CheckInput) -> Iterator[Finding]:
     """Partitions that are being reassigned: their lists are about to change."""
     yield from by_topic(
         subject, "moving", subject.table.moving, "are being reassigned", lambda _: subject.hints.watch()
     )
 
 
-def placement_findings(subject: Subject) -> Iterator[Finding]:
+def placement_findings(subject: CheckInput) -> Iterator[Finding]:
     """All rules of this module."""
     yield from replica_lists(subject)
     yield from replication(subject)
@@ -422,7 +422,7 @@ def placement_findings(subject: Subject) -> Iterator[Finding]:
     yield from constraints(subject)
 
 
-def constraints(subject: Subject) -> Iterator[Finding]:
+def constraints(subject: CheckInput) -> Iterator[Finding]:
     """Replicas that constraints by tags forbid, as if every copy were new."""
     import numpy as np
 
@@ -437,7 +437,7 @@ def constraints(subject: Subject) -> Iterator[Finding]:
         yield from by_topic(subject, "constraint", bad, f"break {text}", hint, list_of(table))
 
 
-def replica_lists(subject: Subject) -> Iterator[Finding]:
+def replica_lists(subject: CheckInput) -> Iterator[Finding]:
     """Lists that are empty, name a broker twice, or name one that the snapshot does not know."""
     import numpy as np
 
@@ -455,7 +455,7 @@ def replica_lists(subject: Subject) -> Iterator[Finding]:
     )
 
 
-def replication(subject: Subject) -> Iterator[Finding]:
+def replication(subject: CheckInput) -> Iterator[Finding]:
     """Fewer or more replicas than `--replication` asks for; without it, a topic whose partitions differ."""
     import numpy as np
 
@@ -487,7 +487,7 @@ def replication(subject: Subject) -> Iterator[Finding]:
     )
 
 
-def racks(subject: Subject) -> Iterator[Finding]:
+def racks(subject: CheckInput) -> Iterator[Finding]:
     """Replica sets that break the rack rule, and those that keep it but crowd a rack more than they need."""
     import numpy as np
 
@@ -502,7 +502,7 @@ def racks(subject: Subject) -> Iterator[Finding]:
     racked = ids[at] == table.broker
     cells, in_cell = np.unique(table.part[racked] * len(names) + rack_by_id[at[racked]], return_counts=True)
     cell_part, cell_rack = cells // len(names), cells % len(names)
-    broken = GroupRule(minimum).broken_sets(table.part[racked], rack_by_id[at[racked]], table.partitions)
+    broken = SpreadRule(minimum).broken_sets(table.part[racked], rack_by_id[at[racked]], table.partitions)
     asks = "put replicas on the same rack" if minimum == 0 else f"span fewer than {minimum} racks"
     usable = len({b.group for b in subject.judged.values() if b.group})
     needed = np.where(broken, np.minimum(table.length, minimum or table.length), 0)
@@ -510,12 +510,14 @@ def racks(subject: Subject) -> Iterator[Finding]:
 
     def repair(topic: str) -> str:
         made = str(subject.hints.fix_racks(topic))
-        few = f"live brokers are on {counted(usable, 'rack')}: add brokers in other racks, or ask for fewer"
+        few = f"live brokers are on {count_of(usable, 'rack')}: add brokers in other racks, or ask for fewer"
         return f"{few} (--min-rack-ids), then: {made}" if topic in lacking else made
 
     yield from by_topic(subject, "rack-rule", broken, asks, repair, _racks_of(subject))
     sizes = Counter(numbers[b.group] for b in subject.judged.values() if b.group)
-    uneven = ~broken & _uneven(table.partitions, cell_part, cell_rack, in_cell, [sizes[n] for n in range(len(names))])
+    uneven = ~broken & _find_uneven(
+        table.partitions, cell_part, cell_rack, in_cell, [sizes[n] for n in range(len(names))]
+    )
     yield from by_topic(
         subject,
         "rack-spread",
@@ -526,7 +528,7 @@ def racks(subject: Subject) -> Iterator[Finding]:
     )
 
 
-def _uneven(partitions: int, cell_part: Ints, cell_rack: Ints, in_cell: Ints, sizes: Sequence[int]) -> Bools:
+def _find_uneven(partitions: int, cell_part: Ints, cell_rack: Ints, in_cell: Ints, sizes: Sequence[int]) -> Bools:
     """Partitions where a replica could go from one rack to another and leave them more even.
 
     A cell is a rack that a partition uses, with that many replicas; `sizes` is how many brokers a rack has.
@@ -544,17 +546,17 @@ def _uneven(partitions: int, cell_part: Ints, cell_rack: Ints, in_cell: Ints, si
     return np.asarray(most - 1 > least)
 
 
-def rackless_brokers(subject: Subject) -> Iterator[Finding]:
+def rackless_brokers(subject: CheckInput) -> Iterator[Finding]:
     """Brokers without a rack beside brokers with one: the rack rule cannot see them."""
     without = [b for b in subject.judged.values() if not b.rack]
     if len(without) in (0, len(subject.judged)):
         return
     for broker in without:
         hint = f"set broker.rack on broker {broker.id}, restart it, then: {subject.hints.fix_racks()}"
-        yield finding("rackless-broker", f"broker {broker.id}", "has no rack, while others have one", hint)
+        yield make_finding("rackless-broker", f"broker {broker.id}", "has no rack, while others have one", hint)
 
 
-def broker_set(subject: Subject) -> Iterator[Finding]:
+def broker_set(subject: CheckInput) -> Iterator[Finding]:
     """Replicas outside of the brokers that were named."""
     import numpy as np
 
@@ -571,7 +573,7 @@ def broker_set(subject: Subject) -> Iterator[Finding]:
 Describe = Callable[[int], str]
 
 
-def _racks_of(subject: Subject) -> Describe:
+def _racks_of(subject: CheckInput) -> Describe:
     racks, table = subject.racks, subject.table
     return lambda p: f" (racks {', '.join(racks.get(b) or '-' for b in replicas_of(table, p)[:10])})"
 
@@ -599,17 +601,17 @@ def table_of(snapshot: ClusterSnapshot, chosen: Collection[str]) -> Table:
     isr_known = np.fromiter((p.isr is not None for p in rows), dtype=bool, count=len(rows))
     return Table(
         topics=tuple(t.name for t in topics),
-        topic=np.repeat(np.arange(len(topics)), counts) if topics else _flat([]),
+        topic=np.repeat(np.arange(len(topics)), counts) if topics else _flatten_lists([]),
         number=np.fromiter((p.partition for p in rows), dtype=np.int64, count=len(rows)),
         length=length,
         first_slot=np.concatenate([[0], np.cumsum(length)])[:-1].astype(np.int64),
         part=np.repeat(np.arange(len(rows)), length),
-        broker=_flat(lists),
+        broker=_flatten_lists(lists),
         isr_known=isr_known,
         isr_part=np.repeat(np.arange(len(rows)), _lengths(synced)),
-        isr_broker=_flat(synced),
+        isr_broker=_flatten_lists(synced),
         leader=np.fromiter((UNKNOWN if p.leader is None else p.leader for p in rows), dtype=np.int64, count=len(rows)),
-        lagging=np.fromiter(map(_lagging, rows), dtype=np.int64, count=len(rows)),
+        lagging=np.fromiter(map(_count_lagging, rows), dtype=np.int64, count=len(rows)),
         moving=moving,
         sized=np.fromiter((p.known_bytes is not None for p in rows), dtype=bool, count=len(rows)),
         min_isr=np.repeat(np.array([_min_isr(t.configs) for t in topics], dtype=np.int64), counts),
@@ -620,7 +622,7 @@ def _target(p: Partition) -> tuple[int, ...]:
     return tuple(b for b in p.replicas if b not in p.removing) if p.removing else p.replicas
 
 
-def _lagging(p: Partition) -> int:
+def _count_lagging(p: Partition) -> int:
     if p.isr is None:
         return 0
     if not p.adding and not p.removing:
@@ -640,7 +642,7 @@ def _lengths(lists: list[tuple[int, ...]]) -> Ints:
     return np.fromiter(map(len, lists), dtype=np.int64, count=len(lists))
 
 
-def _flat(lists: list[tuple[int, ...]]) -> Ints:
+def _flatten_lists(lists: list[tuple[int, ...]]) -> Ints:
     import numpy as np
 
     return np.fromiter(chain.from_iterable(lists), dtype=np.int64, count=sum(map(len, lists)))
@@ -653,7 +655,7 @@ MAX_SUBJECTS = 10_000  # names of partitions that all findings of one rule carry
 
 
 def by_topic(
-    subject: Subject, rule: str, bad: Bools, what: str, repair: Remedy, describe: Describe | None = None
+    subject: CheckInput, rule: str, bad: Bools, what: str, repair: Remedy, describe: Describe | None = None
 ) -> Iterator[Finding]:
     """One finding for each topic with partitions in `bad`; `what` completes "3 of 12 partitions ...".
 
@@ -674,11 +676,11 @@ def by_topic(
         names = tuple(table.name(p) for p in group[:room].tolist())
         room -= len(names)
         first = [table.name(p) + (describe(p) if describe else "") for p in group[:3].tolist()]
-        total = counted(int(sizes[topic]), "partition")
-        yield finding(
+        total = count_of(int(sizes[topic]), "partition")
+        yield make_finding(
             rule,
             f"topic {table.topics[topic]}",
-            f"{len(group)} of {total} {agreeing(len(group), what)}: {shown(first, len(group))}",
+            f"{len(group)} of {total} {agree(len(group), what)}: {shorten(first, len(group))}",
             str(repair(table.topics[topic])),
             len(group),
             names,

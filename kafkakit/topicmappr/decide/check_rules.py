@@ -11,7 +11,7 @@ from kafkakit.core.findings import Finding, Rule, Severity
 from kafkakit.core.options import not_typed, option, parsed_option
 from kafkakit.core.quantities import parse_percent, percent_word
 from kafkakit.core.selection import BrokerList
-from kafkakit.core.text import OptionValue, ShellCommand, shell_command, some
+from kafkakit.core.text import OptionValue, ShellCommand, few_of, shell_command
 from kafkakit.topicmappr.decide.request_fields import (
     RACKS_HELP,
     TopicsRequest,
@@ -79,8 +79,8 @@ class CheckRequest(TopicsRequest):
         asked = self.brokers
         named = set(asked.ids) if asked is not None and not (asked.existing or asked.everything) else set()
         if named and not named & set(known):
-            words = f"broker {some(sorted(named))} is not in this cluster"
-            raise UsageError(words, hint=f"its brokers are {some(sorted(known))}")
+            words = f"broker {few_of(sorted(named))} is not in this cluster"
+            raise UsageError(words, hint=f"its brokers are {few_of(sorted(known))}")
 
 
 _E, _W, _N = Severity.ERROR, Severity.WARNING, Severity.NOTE
@@ -127,7 +127,9 @@ UNCHECKED_FOR = {
 """What a rule that was not checked lacked."""
 
 
-def finding(rule: str, where: str, message: str, hint: str, count: int = 1, subjects: tuple[str, ...] = ()) -> Finding:
+def make_finding(
+    rule: str, where: str, message: str, hint: str, count: int = 1, subjects: tuple[str, ...] = ()
+) -> Finding:
     """A finding of a rule of this catalogue."""
     return CHECK_RULES[rule].finding(where, message, hint, count, subjects)
 
@@ -179,7 +181,7 @@ class Hints:
     def elect(self, brokers: Sequence[int]) -> str:
         """Let brokers lead where they are the first replica, in all topics."""
         made = shell_command("broker rejoin", ",".join(map(str, brokers)), program=self.request.program)
-        return f"every leadership of broker {some(brokers)} returns, also of other topics: {made}"
+        return f"every leadership of broker {few_of(brokers)} returns, also of other topics: {made}"
 
     def balance(self, max_disk_use: Fraction | None = None) -> str:
         """The rebalance, after what it is refused for."""
@@ -207,12 +209,12 @@ class Hints:
         made = self._planning("topicmappr set-replication", topics, str(factor), min_rack_ids=racks)
         return self._constrained(made)
 
-    def meet_min_isr(self, least: int) -> "Repair":
+    def meet_min_isr(self, least: int) -> "HandRepair":
         """What ends that a topic has fewer replicas than its `min.insync.replicas`, for each topic."""
         lower = "lower min.insync.replicas of the topic to its number of replicas"
         if least > len(self.live):
-            return Repair(lower, self.check)
-        return Repair(f"{lower}; to raise that instead of it", partial(self.replicate, least))
+            return HandRepair(lower, self.check)
+        return HandRepair(f"{lower}; to raise that instead of it", partial(self.replicate, least))
 
     def drain(self, broker: int) -> ShellCommand:
         """Move everything off a broker."""
@@ -284,7 +286,7 @@ def topic_list(names: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Repair:
+class HandRepair:
     """What to do by hand, and the command of a topic that follows."""
 
     first: str

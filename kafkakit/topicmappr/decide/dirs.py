@@ -13,8 +13,8 @@ from kafkakit.core.errors import InfeasibleError, UsageError
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.placement_statistics import APPLIED_USE
 from kafkakit.core.plan import Certificate, DirMove, PlacementRules, PlanDir, StorageFacts, certificate
-from kafkakit.core.quantities import counted, format_bytes, format_percent
-from kafkakit.core.text import some
+from kafkakit.core.quantities import count_of, format_bytes, format_percent
+from kafkakit.core.text import few_of
 from kafkakit.placement.broker_disks import DirStorage, broker_disks
 from kafkakit.placement.by_size.exact import LARGEST
 from kafkakit.placement.by_size.lp_relaxation import PPM
@@ -31,11 +31,11 @@ from kafkakit.placement.log_dirs_balance import (
     choose_destinations,
     dir_states_of,
     homeless_copies,
-    measured,
+    is_measured,
 )
 from kafkakit.placement.problem import PlannedPartition, set_stranded_apart
-from kafkakit.placement.watch import UNWATCHED, Watch, budgeted
-from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble
+from kafkakit.placement.watch import UNWATCHED, SearchWatch, with_budget
+from kafkakit.topicmappr.decide.assembly import PlanDecision, PlannedChange, assemble
 from kafkakit.topicmappr.decide.plain_requests import RebalanceDirsRequest
 from kafkakit.topicmappr.decide.scope import Scope, TopicScope, pinned_indices, scope_of
 from kafkakit.topicmappr.decide.storage import Sizes, storage_of
@@ -87,7 +87,7 @@ def plan_dirs(
     log_dirs: Mapping[int, Sequence[DirStorage]],
     rules: DirRules,
     pinned: Collection[TopicPartition] = (),
-    watch: Watch = UNWATCHED,
+    watch: SearchWatch = UNWATCHED,
     *,
     lone_dirs: bool = False,
 ) -> DirPlan:
@@ -99,7 +99,7 @@ def plan_dirs(
     `watch` stops, the remaining brokers get dirs for new copies and no moves inside. Cost: 1 ms a broker without a
     band, 20 ms and more a broker of 1,000 copies where copies change dirs.
     """
-    watch = budgeted(watch)
+    watch = with_budget(watch)
     states = dir_states_of(snapshot, partitions, after, log_dirs, rules, pinned, least=1 if lone_dirs else TWO)
     # A full search is for a handful of copies: as in the balance between brokers, the whole counts.
     search = sum((len(s.arrivals) + len(s.standing)) * len(s.dirs) for s in states) <= LARGEST
@@ -139,7 +139,7 @@ def _decide(
     state: BrokerDirState,
     partitions: Sequence[PlannedPartition],
     rules: DirRules,
-    watch: Watch,
+    watch: SearchWatch,
     *,
     search: bool,
     work: int,
@@ -165,7 +165,7 @@ def _level(
     first: Destinations,
     rules: DirRules,
     found: _Outcome,
-    watch: Watch,
+    watch: SearchWatch,
     *,
     search: bool,
     work: int,
@@ -226,7 +226,7 @@ def _notes(states: Sequence[BrokerDirState], moves: Sequence[DirMove], bound: in
         moved = sum(m.size_bytes or 0 for m in moves)
         least = "which is the least" if moved == bound else f"at least {format_bytes(bound)} have to"
         lines.append(
-            f"inside brokers: {counted(len(moves), 'copy', 'copies')} change log dirs, {format_bytes(moved)}, {least}"
+            f"inside brokers: {count_of(len(moves), 'copy', 'copies')} change log dirs, {format_bytes(moved)}, {least}"
         )
     return tuple(lines)
 
@@ -238,13 +238,13 @@ APPLIED = DirRules(max_use=APPLIED_USE)
 def with_dirs(
     snapshot: ClusterSnapshot,
     scope: Scope,
-    decision: Decision,
+    decision: PlanDecision,
     log_dirs: Mapping[int, Sequence[DirStorage]],
     rules: DirRules,
-    watch: Watch = UNWATCHED,
+    watch: SearchWatch = UNWATCHED,
     *,
     lone_dirs: bool = False,
-) -> Decision:
+) -> PlanDecision:
     """The decision with a log dir for each new copy on its targets, and, with a band, moves inside them.
 
     Nothing changes where no target tells of two log dirs. Pinned partitions keep their dirs. A `watch` that stops ends
@@ -273,7 +273,7 @@ def with_dirs(
     )
 
 
-def with_destinations(snapshot: ClusterSnapshot, scope: Scope, decision: Decision) -> Decision:
+def with_destinations(snapshot: ClusterSnapshot, scope: Scope, decision: PlanDecision) -> PlanDecision:
     """For planners that place by counts: a dir for each new copy where dirs are known.
 
     Copies that fit in no dir are in `homeless`; see `fit_dirs`, which sends them elsewhere.
@@ -304,7 +304,7 @@ _ROUNDS = 64
 def fit_dirs(
     snapshot: ClusterSnapshot,
     decide: Callable[[ClosedBrokers], tuple[Decided, Sequence[HomelessCopy]]],
-    watch: Watch = UNWATCHED,
+    watch: SearchWatch = UNWATCHED,
 ) -> Decided:
     """What `decide` plans if no new copy goes to a broker none of whose log dirs has space for it.
 
@@ -313,7 +313,7 @@ def fit_dirs(
     many, a full broker takes only the copies that have a dir there. One round where everything fits. Raises what
     `decide` raises, with what did not fit.
     """
-    closed = _Closed(snapshot)
+    closed = _ClosedDirs(snapshot)
     for turn in range(_ROUNDS):
         rule = closed.rule()
         try:
@@ -332,14 +332,14 @@ def _largest_rooms(snapshot: ClusterSnapshot) -> dict[int, int]:
     rooms: dict[int, int] = {}
     for b, dirs in broker_disks(snapshot).log_dirs.items():
         whole = sum(d.total_bytes or 0 for d in dirs if d.error is None)
-        found = [APPLIED.room(d, whole) for d in dirs if d.is_open and measured(d)]
+        found = [APPLIED.room(d, whole) for d in dirs if d.is_open and is_measured(d)]
         if found and len(found) == sum(1 for d in dirs if d.is_open):
             rooms[b] = max(found)
     return rooms
 
 
 @dataclass(slots=True)
-class _Closed:
+class _ClosedDirs:
     """What was closed so far, with the sizes of the copies."""
 
     snapshot: ClusterSnapshot
@@ -400,7 +400,7 @@ def decide_rebalance_dirs(
         request.rules,
         pinned=keys,
     )
-    decision = Decision(
+    decision = PlanDecision(
         replicas=lists,
         certificate=_certify(found),
         targets=targets,
@@ -414,7 +414,7 @@ def decide_rebalance_dirs(
     )
     band = format_percent(request.rules.band or 0)
     return PlannedChange(
-        title=f"Level the log dirs of {counted(len(targets), 'broker')} to within {band} of each dir's share",
+        title=f"Level the log dirs of {count_of(len(targets), 'broker')} to within {band} of each dir's share",
         topics=scope.selection.selected,
         topics_excluded=scope.selection.excluded,
         plan=assemble(snapshot, request.words, scope, decision),
@@ -427,7 +427,7 @@ def _targets(request: RebalanceDirsRequest, scope: Scope, live: frozenset[int]) 
     wrong = sorted(set(request.brokers.ids) - live)
     if wrong:
         raise UsageError(
-            f"broker {some(wrong)} is not a live broker of this cluster", hint=f"live: {some(sorted(live))}"
+            f"broker {few_of(wrong)} is not a live broker of this cluster", hint=f"live: {few_of(sorted(live))}"
         )
     targets = sorted(set(named) & live)
     if not targets:
@@ -441,7 +441,7 @@ def _certify(found: DirPlan) -> Certificate:
         return certificate("bytes", 0, 0, "no copy has to change its log dir")
     brokers = len({m.broker for m in found.dir_moves})
     words = (
-        f"on {counted(brokers, 'broker')} log dirs hold more than their band allows, or less: any plan has to move "
+        f"on {count_of(brokers, 'broker')} log dirs hold more than their band allows, or less: any plan has to move "
         f"{format_bytes(found.lower_bound)} to other dirs"
     )
     return certificate("bytes", found.moved_bytes, found.lower_bound, words)
@@ -549,5 +549,5 @@ def unmeasured_note(states: Sequence[BrokerDirState]) -> list[str]:
         )
     unsized = sum(s.unsized for s in states)
     if unsized:
-        lines.append(f"no log dir is named for {counted(unsized, 'new copy', 'new copies')} of unknown size")
+        lines.append(f"no log dir is named for {count_of(unsized, 'new copy', 'new copies')} of unknown size")
     return lines

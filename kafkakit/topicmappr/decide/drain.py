@@ -12,12 +12,12 @@ from fractions import Fraction
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import Certificate, PlacementRules, Proof, ProofKind, StorageFacts, certificate
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import count_of
 from kafkakit.core.selection import BrokerList
-from kafkakit.core.text import some
+from kafkakit.core.text import few_of
 from kafkakit.placement.by_size.layout import Disks
 from kafkakit.placement.group_rooms import Grouping, PartitionGroup
-from kafkakit.placement.group_rule import NONE_CLOSED, ClosedBrokers, GroupRule, racks_to_spread
+from kafkakit.placement.group_rule import NONE_CLOSED, ClosedBrokers, SpreadRule, racks_to_spread
 from kafkakit.placement.log_dirs_balance import HomelessCopy
 from kafkakit.placement.openings import (
     BrokerPool,
@@ -36,9 +36,9 @@ from kafkakit.placement.problem import (
     stranded_warning,
     words_of_closed,
 )
-from kafkakit.placement.rebuild_task import Task, explain_shortage, with_openings
-from kafkakit.placement.watch import UNWATCHED, Watch, budgeted
-from kafkakit.topicmappr.decide.assembly import CeilingTask, Decision, PlannedChange, assemble, within_ceilings
+from kafkakit.placement.rebuild_task import RebuildTask, explain_shortage, with_openings
+from kafkakit.placement.watch import UNWATCHED, SearchWatch, with_budget
+from kafkakit.topicmappr.decide.assembly import CeilingTask, PlanDecision, PlannedChange, assemble, within_ceilings
 from kafkakit.topicmappr.decide.budget import (
     BudgetSelection,
     PartitionChange,
@@ -52,7 +52,7 @@ from kafkakit.topicmappr.decide.dirs import fit_dirs, with_destinations
 from kafkakit.topicmappr.decide.plain_requests import DrainRequest, ReplaceRequest
 from kafkakit.topicmappr.decide.rebalance_goal import RECEIVERS, named_brokers
 from kafkakit.topicmappr.decide.rebuild_bytes import place_task
-from kafkakit.topicmappr.decide.request_fields import Budget
+from kafkakit.topicmappr.decide.request_fields import PlanBudget
 from kafkakit.topicmappr.decide.scope import (
     Scope,
     TopicScope,
@@ -63,7 +63,7 @@ from kafkakit.topicmappr.decide.storage import Sizes, storage_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filled:
+class FilledBrokers:
     """New brokers by partition index; `cramped` partitions find no room for all their copies, `reasons` why."""
 
     chosen: dict[int, tuple[int, ...]]
@@ -102,8 +102,8 @@ def fill_by_bytes(
     facts: StorageFacts | None,
     drain: DrainProblem,
     unfit: Collection[int],
-    watch: Watch,
-) -> Filled:
+    watch: SearchWatch,
+) -> FilledBrokers:
     """Choose receivers for all openings but those of `unfit` partitions, which no rack rule lets be filled.
 
     As many copies as fit, then the smallest range of free bytes. A partition that finds room for some of its
@@ -114,7 +114,7 @@ def fill_by_bytes(
     sizes = storage_of(snapshot, facts, brokers=drain.receivers, partitions=[p.key for p in partitions])
     disks = Disks(storage=sizes.brokers, log_dirs=sizes.log_dirs, max_use=Fraction(1))
     size = tuple(p.size_bytes or 0 for p in partitions)
-    task = Task(
+    task = RebuildTask(
         problem=PlacementProblem(partitions, drain.receivers, drain.pool.racks, drain.grouping.rule),
         kept=tuple(drain.openings[i] for i in rows),
         rows=tuple(
@@ -131,7 +131,7 @@ def fill_by_bytes(
     short = [k for k, (row, new) in enumerate(zip(task.rows, lists, strict=True)) if len(new) < len(row)]
     proven = searched is not None and searched.most_placed
     lacking = frozenset(short)
-    return Filled(
+    return FilledBrokers(
         chosen={
             i: tuple(b for b in lists[k] if b not in drain.openings[i]) for k, i in enumerate(rows) if k not in lacking
         },
@@ -145,7 +145,7 @@ def decide_drain(
     snapshot: ClusterSnapshot,
     request: DrainRequest,
     facts: StorageFacts | None = None,
-    watch: Watch = UNWATCHED,
+    watch: SearchWatch = UNWATCHED,
 ) -> PlannedChange:
     """Decide who takes the replicas of the leaving brokers.
 
@@ -154,7 +154,7 @@ def decide_drain(
     room for waits (`serve` says which changes go first). Cost: one small flow, or that of `rebuild_bytes.tightening`,
     again while copies find no log dir (`fit_dirs`).
     """
-    watch = budgeted(watch)
+    watch = with_budget(watch)
     return fit_dirs(
         snapshot,
         lambda closed: place_leaving(snapshot, request, drain_problem(snapshot, request, closed), facts, watch),
@@ -167,21 +167,21 @@ def place_leaving(
     request: ReplaceRequest,
     problem: DrainProblem,
     facts: StorageFacts | None,
-    watch: Watch,
-    finish: Callable[[DrainProblem, Decision], Decision] = lambda _, decision: decision,
+    watch: SearchWatch,
+    finish: Callable[[DrainProblem, PlanDecision], PlanDecision] = lambda _, decision: decision,
 ) -> tuple[PlannedChange, Sequence[HomelessCopy]]:
     """Find brokers for the replicas that leave; returns the copies that find no log dir there, for `fit_dirs`.
 
     `finish` may add to the decision.
     """
     partitions = problem.scope.partitions
-    rooms, unfit = _rooms(problem)
+    rooms, unfit = _group_by_room(problem)
     served = serve_drain(snapshot, problem, unfit, request.budget, facts)
     if served.later:
         problem = replace(
             problem, openings={i: o for i, o in problem.openings.items() if i in served.indices | {*unfit}}
         )
-        rooms, unfit = _rooms(problem)
+        rooms, unfit = _group_by_room(problem)
     loads = {b: problem.pool.replicas.get(b, 0) for b in problem.receivers}
     filled = None
     if request.placement is PlaceBy.STORAGE:
@@ -195,7 +195,7 @@ def place_leaving(
     reasons = (*_reasons(problem, unmoved), *(filled.reasons if filled else ()))
     # That a dir is cordoned or has failed is why only some replicas leave.
     on_disks = filled.sizes.warnings if filled else ()
-    decision = Decision(
+    decision = PlanDecision(
         replicas=lists,
         certificate=_certify(problem, chosen, served),
         targets=sorted(problem.pool.live - problem.leaving),
@@ -248,7 +248,7 @@ def _within_ceilings(
     return within_ceilings(snapshot, task, request.ceilings)
 
 
-def _rooms(problem: DrainProblem) -> tuple[list[PartitionGroup], dict[int, int]]:
+def _group_by_room(problem: DrainProblem) -> tuple[list[PartitionGroup], dict[int, int]]:
     partitions = problem.scope.partitions
     openings = {i: (kept, len(partitions[i].current)) for i, kept in problem.openings.items()}
     return group_openings(openings, problem.grouping)
@@ -258,11 +258,11 @@ def _certify(problem: DrainProblem, moved: Collection[int], served: BudgetSelect
     copies = sum(len(problem.scope.partitions[i].current) - len(problem.openings[i]) for i in moved)
     if copies:
         words = budget_argument(
-            f"{counted(copies, 'replica')} must leave {problem.origin}; any plan has to copy each of them once",
+            f"{count_of(copies, 'replica')} must leave {problem.origin}; any plan has to copy each of them once",
             served,
         )
     elif served.later:
-        words = f"the budget takes none of {counted(served.left.partitions, 'partition')}: nothing is copied"
+        words = f"the budget takes none of {count_of(served.left.partitions, 'partition')}: nothing is copied"
     else:
         others = " except of pinned partitions" if problem.standing else ""
         words = f"no replica{others} has to leave {problem.nothing}"
@@ -296,7 +296,7 @@ def _reasons(problem: DrainProblem, unmoved: Sequence[int]) -> tuple[str, ...]:
         go = len(found[0].current) - len(kept_racks)
         if not problem.receivers:
             lines.append(
-                f"{some(p.key for p in found)}: {go} replica(s) must leave {problem.origin}, and no other broker "
+                f"{few_of(p.key for p in found)}: {go} replica(s) must leave {problem.origin}, and no other broker "
                 f"takes copies; free space there, or let a broker receive{shut}"
             )
             continue
@@ -304,7 +304,7 @@ def _reasons(problem: DrainProblem, unmoved: Sequence[int]) -> tuple[str, ...]:
             held = len(problem.receivers) - go + missing
             some_of = "all" if held == len(problem.receivers) else f"{held} of"
             lines.append(
-                f"{some(p.key for p in found)}: {go} replica(s) must leave, and {some_of} "
+                f"{few_of(p.key for p in found)}: {go} replica(s) must leave, and {some_of} "
                 f"{len(problem.receivers)} receiving brokers hold a replica already; "
                 f"let {'another broker' if missing == 1 else f'{missing} other brokers'} receive{shut}"
             )
@@ -313,9 +313,9 @@ def _reasons(problem: DrainProblem, unmoved: Sequence[int]) -> tuple[str, ...]:
         if tags is not None:
             by_tags = f" ({tags.words(found[0].key.topic, problem.receivers, len(found[0].current))})"
         lines.append(
-            f"{some(p.key for p in found)}: {go} replica(s) must leave, "
-            f"{f'those that stay use racks {some(kept_racks)}' if kept_racks else 'none stays'}, "
-            f"and the {len(problem.receivers)} receiving brokers have racks {some(offered) if offered else 'none'}"
+            f"{few_of(p.key for p in found)}: {go} replica(s) must leave, "
+            f"{f'those that stay use racks {few_of(kept_racks)}' if kept_racks else 'none stays'}, "
+            f"and the {len(problem.receivers)} receiving brokers have racks {few_of(offered) if offered else 'none'}"
             f"{by_tags}; {add}{_repeats(problem, found)}{shut}"
         )
     return tuple(lines)
@@ -341,7 +341,7 @@ def _notes(problem: DrainProblem) -> tuple[str, ...]:
     verb = "stays" if len(problem.standing) == 1 else "stay"
     where = sorted(problem.leaving.intersection(b for p in problem.standing for b in p.current))
     keys = [p.key for p in problem.standing]
-    whole = f"on {some(where)}, which will not be empty" if where else "as they are"
+    whole = f"on {few_of(where)}, which will not be empty" if where else "as they are"
     notes = [*pinned_note(keys, f"{verb} {whole}"), *problem.notes]
     notes += rackless_note(problem.receivers, problem.pool.racks)
     notes += problem.pool.closed_notes(problem.pool.live - problem.leaving)
@@ -357,7 +357,7 @@ def drain_problem(
     unknown = sorted(b for b in leaving if not pool.named(b))
     if unknown:
         raise UsageError(
-            f"--brokers: {some(unknown)} not in this cluster", hint=f"its brokers are {some(sorted(pool.racks))}"
+            f"--brokers: {few_of(unknown)} not in this cluster", hint=f"its brokers are {few_of(sorted(pool.racks))}"
         )
     receivers = receivers_of(pool, leaving, request.receiving)
     scope = scope_of(snapshot, TopicScope(topics=request.topics, topics_exclude=request.topics_exclude))
@@ -367,14 +367,14 @@ def drain_problem(
     _, stranded = set_stranded_apart(tuple(p for p in touched if p.key not in held), pool.live)
     spread_over = racks_to_spread(pool.open - leaving, pool.racks) if request.spread else ()
     tags = request.constraints.on(snapshot, scope.selection.selected)
-    rule = GroupRule(request.min_rack_ids, spread_over, tags, closed)
+    rule = SpreadRule(request.min_rack_ids, spread_over, tags, closed)
     apart = held.union(p.key for p in stranded)
     dead = Counter(b for p in scope.partitions for b in p.current if b not in pool.live and b not in leaving)
-    one, kept = len(dead) == 1, counted(sum(dead.values()), "replica")
+    one, kept = len(dead) == 1, count_of(sum(dead.values()), "replica")
     also = (
         f"broker {next(iter(dead))} is not alive either and keeps {kept}; name it as well to drain it"
         if one
-        else f"brokers {some(sorted(dead))} are not alive either and keep {kept}; name them as well to drain them"
+        else f"brokers {few_of(sorted(dead))} are not alive either and keep {kept}; name them as well to drain them"
     )
     keys = [p.key for p in scope.partitions]
     return DrainProblem(
@@ -391,8 +391,8 @@ def drain_problem(
         stranded=stranded,
         pinned=pinned,
         standing=tuple(p for p in touched if p.key in held),
-        title=f"Drain brokers {some(sorted(leaving))}",
-        origin=f"{'broker' if len(leaving) == 1 else 'brokers'} {some(sorted(leaving))}",
+        title=f"Drain brokers {few_of(sorted(leaving))}",
+        origin=f"{'broker' if len(leaving) == 1 else 'brokers'} {few_of(sorted(leaving))}",
         nothing="these brokers",
         notes=(also,) if dead else (),
     )
@@ -420,7 +420,11 @@ _WHOLE = 1 << 20
 
 
 def serve_drain(
-    snapshot: ClusterSnapshot, problem: DrainProblem, unfit: Collection[int], budget: Budget, facts: StorageFacts | None
+    snapshot: ClusterSnapshot,
+    problem: DrainProblem,
+    unfit: Collection[int],
+    budget: PlanBudget,
+    facts: StorageFacts | None,
 ) -> BudgetSelection:
     """Choose the openings that the budget takes; those of `unfit` partitions find no place and cost nothing.
 

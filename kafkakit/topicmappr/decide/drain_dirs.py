@@ -10,16 +10,16 @@ from dataclasses import dataclass, replace
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import DirMove, Proof, ProofKind, StorageFacts, certificate
-from kafkakit.core.quantities import counted
-from kafkakit.core.text import some
+from kafkakit.core.quantities import count_of
+from kafkakit.core.text import few_of
 from kafkakit.placement.by_size.exact import LARGEST
 from kafkakit.placement.group_rooms import Grouping
-from kafkakit.placement.group_rule import ClosedBrokers, GroupRule, racks_to_spread
+from kafkakit.placement.group_rule import ClosedBrokers, SpreadRule, racks_to_spread
 from kafkakit.placement.log_dirs_balance import BrokerDirState, choose_destinations, dir_states_of
 from kafkakit.placement.openings import BrokerPool, pool_of
 from kafkakit.placement.problem import set_stranded_apart
-from kafkakit.placement.watch import UNWATCHED, Watch, budgeted
-from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange
+from kafkakit.placement.watch import UNWATCHED, SearchWatch, with_budget
+from kafkakit.topicmappr.decide.assembly import PlanDecision, PlannedChange
 from kafkakit.topicmappr.decide.dirs import APPLIED, fit_dirs
 from kafkakit.topicmappr.decide.drain import DrainProblem, place_leaving, receivers_of
 from kafkakit.topicmappr.decide.plain_requests import DrainRequest
@@ -47,27 +47,27 @@ def decide_drain_dirs(
     snapshot: ClusterSnapshot,
     request: DrainRequest,
     facts: StorageFacts | None = None,
-    watch: Watch = UNWATCHED,
+    watch: SearchWatch = UNWATCHED,
 ) -> PlannedChange:
     """Decide where the replicas in `request.log_dirs` of the brokers `request.leaving` go.
 
     As many as fit go to other dirs of their broker; `request` says who takes the others, and how. Raises `UsageError`
     for brokers and dirs that are not there or have failed, and what `storage_of` raises for unknown sizes.
     """
-    watch, log_dirs = budgeted(watch), request.log_dirs
+    watch, log_dirs = with_budget(watch), request.log_dirs
     named = tuple(sorted(request.leaving.ids))
     scope = scope_of(snapshot, TopicScope(topics=request.topics, topics_exclude=request.topics_exclude))
     copies = _copies(snapshot, scope, named, _known_dirs(snapshot, request, named, log_dirs))
     keys = [scope.partitions[i].key for _, i, _ in copies]
     sizes = storage_of(snapshot, facts, brokers=named, partitions=keys)
     pinned = frozenset(pinned_indices(scope.partitions, request.pinned, ()))
-    found = _emptied(snapshot, scope, sizes, named, log_dirs, [c for c in copies if c[1] not in pinned], watch)
+    found = _empty_dirs(snapshot, scope, sizes, named, log_dirs, [c for c in copies if c[1] not in pinned], watch)
     standing = sorted({i for _, i, _ in copies if i in pinned})
 
     def problem(closed: ClosedBrokers) -> DrainProblem:
         return _problem(snapshot, request, scope, found, log_dirs, standing, closed)
 
-    def finish(rest: DrainProblem, decision: Decision) -> Decision:
+    def finish(rest: DrainProblem, decision: PlanDecision) -> PlanDecision:
         return _with_inside(rest, decision, found)
 
     return fit_dirs(
@@ -88,7 +88,7 @@ def _known_dirs(
         own = {d.path: d for d in broker.log_dirs}
         for path in log_dirs:
             if path not in own:
-                known = f"its log dirs are {some(sorted(own))}" if own else "it reports no log dirs"
+                known = f"its log dirs are {few_of(sorted(own))}" if own else "it reports no log dirs"
                 raise UsageError(f"{FLAG}: broker {b} has no log dir {path}", hint=known)
             if own[path].error is not None:
                 raise UsageError(
@@ -114,14 +114,14 @@ def _copies(
     return sorted(found)
 
 
-def _emptied(
+def _empty_dirs(
     snapshot: ClusterSnapshot,
     scope: Scope,
     sizes: Sizes,
     named: Sequence[int],
     log_dirs: Sequence[str],
     copies: Sequence[tuple[int, int, int]],
-    watch: Watch,
+    watch: SearchWatch,
 ) -> tuple[EmptiedDirs, ...]:
     """Fill the other dirs of each broker, the largest copies first."""
     shut = {
@@ -188,9 +188,9 @@ def _problem(
     able = pool.open - named or request.receiving is not None
     receivers = receivers_of(pool, named, request.receiving) if gone and able else ()
     spread = racks_to_spread(pool.open - named, pool.racks) if request.spread and receivers else ()
-    rule = GroupRule(request.min_rack_ids, spread, request.constraints.on(snapshot, scope.selection.selected), closed)
+    rule = SpreadRule(request.min_rack_ids, spread, request.constraints.on(snapshot, scope.selection.selected), closed)
     keys = [p.key for p in scope.partitions]
-    which = f"{'log dir' if len(log_dirs) == 1 else 'log dirs'} {some(sorted(log_dirs))} of {_brokers(named)}"
+    which = f"{'log dir' if len(log_dirs) == 1 else 'log dirs'} {few_of(sorted(log_dirs))} of {_brokers(named)}"
     return DrainProblem(
         scope=scope,
         pool=pool,
@@ -213,7 +213,7 @@ def _problem(
 
 
 def _brokers(named: frozenset[int]) -> str:
-    return f"{'broker' if len(named) == 1 else 'brokers'} {some(sorted(named))}"
+    return f"{'broker' if len(named) == 1 else 'brokers'} {few_of(sorted(named))}"
 
 
 def _notes(
@@ -231,12 +231,12 @@ def _notes(
         return ()
     are = "is" if len(open_dirs) == 1 else "are"
     return (
-        f"{some(open_dirs)} {are} not cordoned, so new partitions may still go there: set cordoned.log.dirs "
+        f"{few_of(open_dirs)} {are} not cordoned, so new partitions may still go there: set cordoned.log.dirs "
         "(Kafka 4.3 and later)",
     )
 
 
-def _with_inside(problem: DrainProblem, decision: Decision, found: Sequence[EmptiedDirs]) -> Decision:
+def _with_inside(problem: DrainProblem, decision: PlanDecision, found: Sequence[EmptiedDirs]) -> PlanDecision:
     """The decision with the moves inside brokers, what dirs hold after them, and a certificate for what leaves."""
     partitions = problem.scope.partitions
     delta: dict[tuple[int, str], int] = {}
@@ -259,7 +259,7 @@ def _with_inside(problem: DrainProblem, decision: Decision, found: Sequence[Empt
             )
     outside = decision.certificate.objective
     least = min(outside, sum(broker.least for broker in found))
-    leave = counted(len(moves) + sum(len(broker.outside) for broker in found), "replica")
+    leave = count_of(len(moves) + sum(len(broker.outside) for broker in found), "replica")
     words = f"{leave} leave {problem.origin}, and in any plan {least} of them fit in no other log dir there"
     if not outside and not problem.openings:
         words = f"{leave} leave {problem.origin} for other log dirs there: nothing is copied to another broker"

@@ -13,8 +13,8 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.model import BrokerState, ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import BrokerLimit, BrokerLoad, Move, PlacementRules, Plan
 from kafkakit.core.quantities import format_bytes
-from kafkakit.core.text import some
-from kafkakit.placement.group_rule import GroupRule, TagRules
+from kafkakit.core.text import few_of
+from kafkakit.placement.group_rule import SpreadRule, TagRules
 
 _NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
 
@@ -24,7 +24,7 @@ def find_partition(plan: Plan, text: str) -> TopicPartition:
     numbers: dict[str, list[int]] = {}
     for entry in plan.scope:
         numbers.setdefault(entry.topic, []).append(entry.partition)
-    readings = [split for mark in "/-" if (split := _split(text, mark))]
+    readings = [split for mark in "/-" if (split := _split_name(text, mark))]
     for topic, number in readings:
         if number in numbers.get(topic, ()):
             return TopicPartition(topic, number)
@@ -39,11 +39,11 @@ def find_partition(plan: Plan, text: str) -> TopicPartition:
     if text in numbers:
         raise UsageError(f"{text} is a topic", hint=f"name a partition of it, such as {text}/{min(numbers[text])}")
     close = get_close_matches(readings[0][0], sorted(numbers), n=3, cutoff=0.5)
-    hint = f"did you mean {some(close)}?" if close else f"the plan's topics are {some(sorted(numbers))}"
+    hint = f"did you mean {few_of(close)}?" if close else f"the plan's topics are {few_of(sorted(numbers))}"
     raise UsageError(f"topic {readings[0][0]!r:.80} is not in this plan", hint=hint)
 
 
-def _split(text: str, mark: str) -> tuple[str, int] | None:
+def _split_name(text: str, mark: str) -> tuple[str, int] | None:
     topic, found, number = text.rpartition(mark)
     return (topic, int(number)) if found and topic and _NUMBER.fullmatch(number) else None
 
@@ -56,11 +56,11 @@ def _ranges(numbers: Sequence[int]) -> str:
             parts[-1][1] = number
         else:
             parts.append([number, number])
-    return some(str(low) if low == high else f"{low}-{high}" for low, high in parts)
+    return few_of(str(low) if low == high else f"{low}-{high}" for low, high in parts)
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class BrokerReason:
     """What is said of one broker; `kind` is a short name that scripts can rely on."""
 
     broker: int
@@ -69,7 +69,7 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class PartitionExplanation:
     """A partition's list before and after, and one reason for every broker that loses, gets or lacks a copy.
 
     `whole` are sentences about the partition as a whole, `warnings` the plan's own that name it. `now` is the
@@ -82,14 +82,14 @@ class Explanation:
     size_bytes: int | None
     outcome: str
     whole: tuple[str, ...]
-    leaving: tuple[Reason, ...]
-    coming: tuple[Reason, ...]
-    others: tuple[Reason, ...]
+    leaving: tuple[BrokerReason, ...]
+    coming: tuple[BrokerReason, ...]
+    others: tuple[BrokerReason, ...]
     warnings: tuple[str, ...]
     now: tuple[int, ...] | None = None
 
 
-def explain(plan: Plan, key: TopicPartition, snapshot: ClusterSnapshot | None = None) -> Explanation:
+def explain(plan: Plan, key: TopicPartition, snapshot: ClusterSnapshot | None = None) -> PartitionExplanation:
     """Explain one partition that is in the plan's scope, from the plan alone; a snapshot adds states and racks."""
     entry = next(e for e in plan.scope if (e.topic, e.partition) == key)
     move = next((m for m in plan.moves if m.key == key), None)
@@ -103,21 +103,21 @@ def explain(plan: Plan, key: TopicPartition, snapshot: ClusterSnapshot | None = 
     coming = tuple(why_it_comes(case, facts, b) for b in case.adding)
     lacking = sorted(facts.targets - {*new, *case.removing})
     others = tuple(
-        Reason(b, "pinned", "the partition is pinned")
+        BrokerReason(b, "pinned", "the partition is pinned")
         if pinned
-        else Reason(b, "later", "the partition waits for another run")
+        else BrokerReason(b, "later", "the partition waits for another run")
         if later
         else why_no_copy(case, facts, b)
         for b in lacking
     )
     names = (f"{key.topic} p{key.partition}:", f"{key}:", f"{key},")
-    return Explanation(
+    return PartitionExplanation(
         key=key,
         before=entry.replicas,
         after=new,
         size_bytes=size,
         outcome=_outcome(case),
-        whole=(_LATER,) if later else (*_whole(case, facts, move, pinned), *_dir_moves(plan, key)),
+        whole=(_LATER,) if later else (*_set_sentences(case, facts, move, pinned), *_dir_moves(plan, key)),
         leaving=leaving,
         coming=coming,
         others=others,
@@ -167,7 +167,7 @@ def _outcome(case: PartitionFate) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerFacts:
+class PlanBrokers:
     """A plan's brokers; `states` and `now` (the list the cluster shows) only with a snapshot.
 
     `load` is what limits count: `bytes`, `replicas` or `leaders`. Limits that slide together are left out,
@@ -187,9 +187,9 @@ class BrokerFacts:
     tags: TagRules | None = None
 
     @property
-    def rule(self) -> GroupRule:
+    def rule(self) -> SpreadRule:
         """The plan's rack rule."""
-        return GroupRule(self.rules.min_rack_ids, self.rules.spread_over, self.tags)
+        return SpreadRule(self.rules.min_rack_ids, self.rules.spread_over, self.tags)
 
     def rack(self, broker: int) -> str | None:
         """The broker's rack; None when it has none or the plan does not know it."""
@@ -211,7 +211,7 @@ class BrokerFacts:
         return format_bytes(value) if self.load == "bytes" else f"{value} {self.load}"
 
 
-def _whole(case: PartitionFate, facts: BrokerFacts, move: Move | None, pinned: bool) -> list[str]:
+def _set_sentences(case: PartitionFate, facts: PlanBrokers, move: Move | None, pinned: bool) -> list[str]:
     """Sentences about the set: why it stays, who leads, which log dirs were chosen."""
     lines = []
     if case.new == case.old:
@@ -240,7 +240,7 @@ def _dir_moves(plan: Plan, key: TopicPartition) -> list[str]:
     ]
 
 
-def _why_unchanged(case: PartitionFate, facts: BrokerFacts, pinned: bool) -> str:
+def _why_unchanged(case: PartitionFate, facts: PlanBrokers, pinned: bool) -> str:
     if pinned:
         return "the partition is pinned: it keeps its brokers"
     outside = [b for b in case.old if b not in facts.targets]
@@ -254,7 +254,7 @@ def _why_unchanged(case: PartitionFate, facts: BrokerFacts, pinned: bool) -> str
     return "every copy is on a target broker, the rack rule is kept, and the plan needs no copy of it elsewhere"
 
 
-def facts_of(plan: Plan, key: TopicPartition, snapshot: ClusterSnapshot | None) -> BrokerFacts:
+def facts_of(plan: Plan, key: TopicPartition, snapshot: ClusterSnapshot | None) -> PlanBrokers:
     """Gather what the plan knows, and what the snapshot adds to it. O(brokers)."""
     before = {load.broker: load for load in plan.before.brokers}
     after = {load.broker: load for load in plan.after.brokers}
@@ -270,7 +270,7 @@ def facts_of(plan: Plan, key: TopicPartition, snapshot: ClusterSnapshot | None) 
     rules = plan.rules or PlacementRules(receivers=tuple(sorted(targets)))
     proof = plan.certificate.proof
     fixed = proof is not None and not proof.slides
-    return BrokerFacts(
+    return PlanBrokers(
         targets=targets,
         receivers=frozenset(rules.receivers) or targets,
         rules=rules,
@@ -285,35 +285,37 @@ def facts_of(plan: Plan, key: TopicPartition, snapshot: ClusterSnapshot | None) 
     )
 
 
-def why_it_leaves(case: PartitionFate, facts: BrokerFacts, broker: int) -> Reason:
+def why_it_leaves(case: PartitionFate, facts: PlanBrokers, broker: int) -> BrokerReason:
     """Why `broker` loses its copy."""
     state = facts.states.get(broker)
     if case.drains(broker):
         dead = "" if state in (None, BrokerState.ALIVE, BrokerState.DRAINING) else "; it is not alive"
-        return Reason(broker, "drained", f"the request empties this broker{dead}")
+        return BrokerReason(broker, "drained", f"the request empties this broker{dead}")
     if broker not in facts.targets:
         known = {None: "not alive, or not listed", BrokerState.ALIVE: "alive, but not listed"}
         known[BrokerState.DRAINING] = "an operation empties it"
-        return Reason(broker, "no-target", f"it is not among the plan's brokers ({known.get(state, 'not alive')})")
+        return BrokerReason(
+            broker, "no-target", f"it is not among the plan's brokers ({known.get(state, 'not alive')})"
+        )
     if facts.tags is not None and not facts.tags.may_hold(case.topic, broker):
         texts = facts.tags.faults(case.topic, (), (broker,))
-        return Reason(broker, "constraint", f"closed to the topic by {' and '.join(texts)}")
+        return BrokerReason(broker, "constraint", f"closed to the topic by {' and '.join(texts)}")
     beside = _rack_mates(broker, case.old, facts)
     if beside and facts.rule.violates(map(facts.rack, case.old)):
         mates = " and ".join(map(str, beside))
-        return Reason(
+        return BrokerReason(
             broker, "rack-rule", f"its rack {facts.rack(broker)} also held {mates}, more than the rule allows"
         )
     if len(case.new) < len(case.old) and not case.adding:
-        return Reason(broker, "fewer-replicas", f"the factor goes from {len(case.old)} to {len(case.new)}")
+        return BrokerReason(broker, "fewer-replicas", f"the factor goes from {len(case.old)} to {len(case.new)}")
     held, limit = facts.held(broker, after=False), facts.limits.get(broker)
     if limit is not None and limit.ceiling is not None and held is not None and held > limit.ceiling:
         words = f"it held {facts.amount(held)}, {facts.amount(held - limit.ceiling)} above its ceiling"
-        return Reason(broker, "over-ceiling", words)
-    return Reason(broker, "balance", f"it gives load away: {_change(broker, facts)}")
+        return BrokerReason(broker, "over-ceiling", words)
+    return BrokerReason(broker, "balance", f"it gives load away: {_change(broker, facts)}")
 
 
-def why_it_comes(case: PartitionFate, facts: BrokerFacts, broker: int) -> Reason:
+def why_it_comes(case: PartitionFate, facts: PlanBrokers, broker: int) -> BrokerReason:
     """Why a copy had to come, and what speaks for `broker`."""
     fewer = len(case.removing)
     grows = len(case.new) - len(case.old)
@@ -327,33 +329,33 @@ def why_it_comes(case: PartitionFate, facts: BrokerFacts, broker: int) -> Reason
     want = ""
     if limit is not None and limit.floor is not None and held is not None and held < limit.floor:
         want = f"; it was {facts.amount(limit.floor - held)} below its floor"
-    return Reason(broker, "comes", f"{cause}; {place}; {_change(broker, facts)}{want}")
+    return BrokerReason(broker, "comes", f"{cause}; {place}; {_change(broker, facts)}{want}")
 
 
-def why_no_copy(case: PartitionFate, facts: BrokerFacts, broker: int) -> Reason:
+def why_no_copy(case: PartitionFate, facts: PlanBrokers, broker: int) -> BrokerReason:
     """Why a target without a copy of this partition does not get one."""
     if broker not in facts.receivers:
-        return Reason(broker, "no-receiver", "the plan's rules let it take no new copies")
+        return BrokerReason(broker, "no-receiver", "the plan's rules let it take no new copies")
     if broker in case.removing:
-        return Reason(broker, "leaves", "it held a copy and gives it away")
+        return BrokerReason(broker, "leaves", "it held a copy and gives it away")
     if not case.adding:
-        return Reason(broker, "no-place-open", "no copy has to come: one here would be a copy more")
+        return BrokerReason(broker, "no-place-open", "no copy has to come: one here would be a copy more")
     if closed := _closed_by(case, facts, broker):
-        return Reason(broker, "constraint", f"closed to this copy by {closed}")
+        return BrokerReason(broker, "constraint", f"closed to this copy by {closed}")
     valid = [gone for gone in case.adding if _fits(case, facts, gone, broker)]
     if not valid:
         if facts.rule.spreads:
             place = "without a rack" if facts.rack(broker) is None else f"in rack {facts.rack(broker)}"
-            return Reason(broker, "uneven", f"a copy {place} would leave the replicas unevenly spread over racks")
+            return BrokerReason(broker, "uneven", f"a copy {place} would leave the replicas unevenly spread over racks")
         mates = _rack_mates(broker, case.new, facts)
         held_by = " and ".join(map(str, mates)) or "others"
-        return Reason(broker, "same-rack", f"same rack ({facts.rack(broker)}) as {held_by}")
+        return BrokerReason(broker, "same-rack", f"same rack ({facts.rack(broker)}) as {held_by}")
     if facts.rules.locality_scoped and facts.rack(broker) not in {facts.rack(b) for b in case.removing}:
-        return Reason(broker, "other-rack", "copies stay in their rack, and this broker is in another one")
+        return BrokerReason(broker, "other-rack", "copies stay in their rack, and this broker is in another one")
     return _by_load(case, facts, broker, valid)
 
 
-def _closed_by(case: PartitionFate, facts: BrokerFacts, broker: int) -> str:
+def _closed_by(case: PartitionFate, facts: PlanBrokers, broker: int) -> str:
     """The constraints by tags that keep the broker from standing in for any new copy; empty where it could."""
     if facts.tags is None:
         return ""
@@ -363,7 +365,7 @@ def _closed_by(case: PartitionFate, facts: BrokerFacts, broker: int) -> str:
     return " and ".join(dict.fromkeys(text for way in ways for text in way)) if all(ways) else ""
 
 
-def _fits(case: PartitionFate, facts: BrokerFacts, gone: int, broker: int) -> bool:
+def _fits(case: PartitionFate, facts: PlanBrokers, gone: int, broker: int) -> bool:
     """True when `broker` could stand in for `gone` without a rack newly repeated."""
     rest = [b for b in case.new if b != gone]
     mates = len(_rack_mates(broker, rest, facts))
@@ -376,13 +378,13 @@ def _fits(case: PartitionFate, facts: BrokerFacts, gone: int, broker: int) -> bo
     return rule.violates(map(facts.rack, rest)) and mates <= len(_rack_mates(gone, rest, facts))
 
 
-def _by_load(case: PartitionFate, facts: BrokerFacts, broker: int, instead: Sequence[int]) -> Reason:
+def _by_load(case: PartitionFate, facts: PlanBrokers, broker: int, instead: Sequence[int]) -> BrokerReason:
     """Compare what the broker would end with against those that got the copies."""
     one = (case.size_bytes or 0) if facts.load == "bytes" else 1
     ends, limit = facts.held(broker, after=True), facts.limits.get(broker)
     if ends is not None and limit is not None and limit.ceiling is not None and ends + one > limit.ceiling:
         words = f"would pass its ceiling: {facts.amount(ends)} and this copy, at most {facts.amount(limit.ceiling)}"
-        return Reason(broker, "over-ceiling", words)
+        return BrokerReason(broker, "over-ceiling", words)
     floors = [
         b
         for b in instead
@@ -391,27 +393,27 @@ def _by_load(case: PartitionFate, facts: BrokerFacts, broker: int, instead: Sequ
     ]  # fmt: skip
     if len(floors) == len(instead):
         names = " and ".join(map(str, floors))
-        return Reason(broker, "needed-elsewhere", f"{names} would fall below the floor without this copy")
+        return BrokerReason(broker, "needed-elsewhere", f"{names} would fall below the floor without this copy")
     mine = facts.after[broker].replicas if broker in facts.after else 0
     theirs = min(facts.after[b].replicas if b in facts.after else 0 for b in instead)
     if not facts.limits and mine + 1 > theirs:
         words = f"equally good: it ends with {mine} replicas, {_names(instead)} with {theirs}"
         if mine >= theirs + 1:
             words = f"it ends with {mine} replicas already, {_names(instead)} with {theirs}: less even"
-        return Reason(broker, "equally-good" if mine < theirs + 1 else "less-even", words)
-    return Reason(broker, "equally-good", f"equally good for this partition; {_change(broker, facts)}")
+        return BrokerReason(broker, "equally-good" if mine < theirs + 1 else "less-even", words)
+    return BrokerReason(broker, "equally-good", f"equally good for this partition; {_change(broker, facts)}")
 
 
 def _names(brokers: Sequence[int]) -> str:
     return " and ".join(map(str, brokers))
 
 
-def _rack_mates(broker: int, replicas: Sequence[int], facts: BrokerFacts) -> list[int]:
+def _rack_mates(broker: int, replicas: Sequence[int], facts: PlanBrokers) -> list[int]:
     rack = facts.rack(broker)
     return [b for b in replicas if b != broker and rack is not None and facts.rack(b) == rack]
 
 
-def _change(broker: int, facts: BrokerFacts) -> str:
+def _change(broker: int, facts: PlanBrokers) -> str:
     before, after = facts.held(broker, after=False), facts.held(broker, after=True)
     if before is None or after is None:
         old, new = facts.before.get(broker), facts.after.get(broker)

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import Certificate, PlacementRules, Proof, ProofKind, certificate
-from kafkakit.core.quantities import counted
-from kafkakit.core.text import some
-from kafkakit.placement.group_repairs import Need, NoRepair, Repair, Repairs, TagRepair, tag_repair
+from kafkakit.core.quantities import count_of
+from kafkakit.core.text import few_of
+from kafkakit.placement.group_repairs import GroupRepair, GroupRepairs, Need, NoRepair, TagRepair, tag_repair
 from kafkakit.placement.group_rooms import Grouping, PartitionGroup, Room, TagSteps
 from kafkakit.placement.group_rule import (
     NONE_CLOSED,
     ClosedBrokers,
-    GroupRule,
+    SpreadRule,
     TagRules,
 )
 from kafkakit.placement.log_dirs_balance import HomelessCopy
@@ -26,9 +26,9 @@ from kafkakit.placement.openings import (
     BrokerPool,
     OpeningsTask,
     Surplus,
-    alike,
     fill_openings,
     group_openings,
+    group_partitions,
     pool_of,
     replace_replicas,
 )
@@ -41,7 +41,7 @@ from kafkakit.placement.problem import (
     words_of_closed,
 )
 from kafkakit.topicmappr.decide import budget as budgets
-from kafkakit.topicmappr.decide.assembly import CeilingTask, Decision, PlannedChange, assemble, within_ceilings
+from kafkakit.topicmappr.decide.assembly import CeilingTask, PlanDecision, PlannedChange, assemble, within_ceilings
 from kafkakit.topicmappr.decide.dirs import fit_dirs, with_destinations
 from kafkakit.topicmappr.decide.plain_requests import FixRacksRequest
 from kafkakit.topicmappr.decide.rebalance_goal import RECEIVERS, named_brokers
@@ -75,7 +75,7 @@ def _decide(
     task = CeilingTask(scope=problem.scope, lists=lists, targets=problem.pool.live, staying=still)
     lists = within_ceilings(snapshot, task, request.ceilings)
     reasons = _reasons(problem)
-    decision = Decision(
+    decision = PlanDecision(
         replicas=lists,
         certificate=_certify(problem, request, served, lists),
         targets=sorted(problem.pool.live),
@@ -116,7 +116,7 @@ class RackProblem:
     scope: Scope
     pool: BrokerPool
     grouping: Grouping
-    repairs: Mapping[int, Repair]
+    repairs: Mapping[int, GroupRepair]
     beyond_repair: Mapping[int, NoRepair]
     stranded: tuple[PlannedPartition, ...]
     pinned: tuple[TopicPartition, ...] = ()
@@ -131,10 +131,10 @@ class RackProblem:
         """Partitions whose new copies may go to the same places."""
         if self.by_tags:
             sets = {i: (self.by_tags[i].kept, len(self.scope.partitions[i].current)) for i in self.repairs}
-            return alike(sets, self.grouping)
+            return group_partitions(sets, self.grouping)
         found: dict[int, PartitionGroup] = {}
         for i, repair in self.repairs.items():
-            # Equal needs are one object, see `Repairs`.
+            # Equal needs are one object, see `GroupRepairs`.
             found.setdefault(id(repair), PartitionGroup(repair.room)).members.append(i)
         return list(found.values())
 
@@ -142,7 +142,7 @@ class RackProblem:
         """The sets that must give replicas up, for the flow that chooses which."""
         return [self._surplus(i, repair) for i, repair in self.repairs.items()]
 
-    def _surplus(self, index: int, repair: Repair) -> Surplus:
+    def _surplus(self, index: int, repair: GroupRepair) -> Surplus:
         p = self.scope.partitions[index]
         if index in self.by_tags:  # who stays is settled
             kept = self.by_tags[index].kept
@@ -178,7 +178,7 @@ def _serve(snapshot: ClusterSnapshot, problem: RackProblem, request: FixRacksReq
 
 
 def _rule_words(minimum: int) -> str:
-    return f"each set spans {counted(minimum, 'rack')} before one repeats" if minimum else "all racks of a set differ"
+    return f"each set spans {count_of(minimum, 'rack')} before one repeats" if minimum else "all racks of a set differ"
 
 
 def _certify(
@@ -193,12 +193,12 @@ def _certify(
     tags = "or on brokers that constraints forbid " if problem.by_tags else ""
     if problem.repairs:
         words = budgets.budget_argument(
-            f"{counted(len(problem.repairs), 'partition')} hold {counted(copies, 'replica')} more in their racks {tags}"
-            "than the rule allows, counted set by set; one move repairs one of them at most",
+            f"{count_of(len(problem.repairs), 'partition')} hold {count_of(copies, 'replica')} more in their racks "
+            f"{tags}than the rule allows, counted set by set; one move repairs one of them at most",
             served,
         )
     elif served.later:
-        words = f"the budget takes none of {counted(served.left.partitions, 'partition')}: nothing is copied"
+        words = f"the budget takes none of {count_of(served.left.partitions, 'partition')}: nothing is copied"
     else:
         spared = problem.beyond_repair or problem.standing
         words = "no partition that can be repaired breaks the rule" if spared else "every set obeys the rule"
@@ -218,7 +218,7 @@ def _reasons(problem: RackProblem) -> tuple[str, ...]:
             names.setdefault(lack.reason, []).append(str(p.key))
     shut = words_of_closed(problem.pool.shut(problem.pool.live))
     return *cramped, *(
-        f"{some(found)}: {reason}; "
+        f"{few_of(found)}: {reason}; "
         f"{'add brokers' if problem.by_tags else 'add brokers in other racks, or allow repeats with --min-rack-ids'}"
         f"{shut}"
         for reason, found in sorted(names.items())
@@ -250,7 +250,7 @@ def rack_problem(
     sized = request.minimize is Minimize.BYTES
     scope = scope_of(snapshot, TopicScope(topics=request.topics, topics_exclude=request.topics_exclude, sized=sized))
     tags = request.constraints.on(snapshot, scope.selection.selected)
-    rule = GroupRule(request.min_rack_ids, names if request.spread else (), tags, closed)
+    rule = SpreadRule(request.min_rack_ids, names if request.spread else (), tags, closed)
     keys = [p.key for p in scope.partitions]
     grouping = Grouping.of(rule, pool.racks, pool.open, [key.topic for key in keys], keys)
     by_tags, needs = ({}, _rack_needs(grouping, scope)) if tags is None else _tag_needs(grouping, tags, scope)
@@ -264,7 +264,7 @@ def rack_problem(
         scope=scope,
         pool=pool,
         grouping=grouping,
-        repairs={i: need for i, need in movable.items() if isinstance(need, Repair)},
+        repairs={i: need for i, need in movable.items() if isinstance(need, GroupRepair)},
         beyond_repair={i: need for i, need in movable.items() if isinstance(need, NoRepair)},
         stranded=stranded,
         pinned=tuple(scope.partitions[i].key for i in sorted(pinned)),
@@ -274,14 +274,14 @@ def rack_problem(
 
 
 def _rack_needs(grouping: Grouping, scope: Scope) -> list[tuple[int, Need]]:
-    repairs = Repairs(grouping)
-    apart: dict[frozenset[int], Repairs] = {}
+    repairs = GroupRepairs(grouping)
+    apart: dict[frozenset[int], GroupRepairs] = {}
     every, needs = frozenset(grouping.taking), list[tuple[int, Need]]()
     for i, p in enumerate(scope.partitions):
         able = repairs
         if i in grouping.closed:
             left = every - grouping.closed[i]
-            able = apart.setdefault(left, Repairs(grouping.narrowed(left)))
+            able = apart.setdefault(left, GroupRepairs(grouping.narrowed(left)))
         needs.append((i, able.need_of(p.current)))
     return needs
 
@@ -300,5 +300,5 @@ def _tag_needs(grouping: Grouping, tags: TagRules, scope: Scope) -> tuple[dict[i
         moves = len(p.current) - len(repair.kept)
         words = tags.words(p.key.topic, grouping.taking, len(p.current))
         reason = f"{moves} replica(s) must move, and constraints and racks leave room for {unfit.get(i, 0)} ({words})"
-        needs.append((i, NoRepair(reason) if i in unfit else Repair(moves, 0, 0, 0, Room(moves, 0, {}))))
+        needs.append((i, NoRepair(reason) if i in unfit else GroupRepair(moves, 0, 0, 0, Room(moves, 0, {}))))
     return found, needs

@@ -15,7 +15,7 @@ from kafkakit.placement.by_size.lp_relaxation import PPM, BalanceProblem
 from kafkakit.placement.by_size.proof import explain_infeasible
 from kafkakit.placement.by_size.tightening import at_deviation, least_fitting, tightest_relaxed
 from kafkakit.placement.problem import BrokerChange
-from kafkakit.placement.watch import UNWATCHED, Watch, budgeted
+from kafkakit.placement.watch import UNWATCHED, SearchWatch, with_budget
 from kafkakit.topicmappr.decide.rebalance_goal import (
     BalanceInputs,
     balance_inputs,
@@ -84,7 +84,7 @@ def decide_frontier(
     snapshot: ClusterSnapshot,
     request: FrontierRequest,
     facts: StorageFacts | None = None,
-    watch: Watch = UNWATCHED,
+    watch: SearchWatch = UNWATCHED,
 ) -> Frontier:
     """Work out what each point costs. Raises `UsageError` and `TryLaterError` as a rebalance would.
 
@@ -161,7 +161,7 @@ def frontier_points(
     facts: StorageFacts | None = None,
     *,
     bands: Collection[Fraction] = DEFAULT_BANDS,
-    watch: Watch = UNWATCHED,
+    watch: SearchWatch = UNWATCHED,
     most_replicas: int | None = MOST_REPLICAS,
 ) -> tuple[FrontierPoint, ...]:
     """The frontier of a rebalance for its report: at most eight bands, only those with a plan.
@@ -175,7 +175,7 @@ def frontier_points(
 
 
 def points_on(
-    inputs: BalanceInputs, bands: Collection[Fraction] = DEFAULT_BANDS, watch: Watch = UNWATCHED
+    inputs: BalanceInputs, bands: Collection[Fraction] = DEFAULT_BANDS, watch: SearchWatch = UNWATCHED
 ) -> tuple[FrontierPoint, ...]:
     """The frontier of a report, on inputs that are there already."""
     problem = BalanceProblem.of(inputs.layout.table, inputs.aim.balance)
@@ -199,7 +199,7 @@ def _as_band(request: RebalanceRequest) -> RebalanceRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _FrontierPoint:
     max_deviation: int
     found: Attempt
     reached: int
@@ -214,16 +214,16 @@ def trace(
     problem: BalanceProblem,
     wanted: Collection[int],
     inputs: BalanceInputs,
-    watch: Watch,
+    watch: SearchWatch,
 ) -> tuple[Point, ...]:
     """Points in the order loosest to tightest; fewer when the watch stops the work.
 
     A plan counts for every point that its loads keep to, so a looser point is never dearer than a tighter one;
     a bound counts for every tighter point. Cost: one plan for each point (see `at_deviation`).
     """
-    looks: list[_Look] = []
+    looks: list[_FrontierPoint] = []
     best_bound = 0
-    within = budgeted(watch)
+    within = with_budget(watch)
     ordered = sorted(set(wanted), reverse=True)
     for n, max_deviation in enumerate(ordered):
         if watch.stopped():
@@ -234,11 +234,11 @@ def trace(
         proven = found.proven and found.succeeded
         # Whatever a looser goal cannot do without, a tighter one cannot either.
         best_bound = max(best_bound, found.cost if proven else 0, found.window.bound.value)
-        looks.append(_Look(max_deviation, found, reached, best_bound))
+        looks.append(_FrontierPoint(max_deviation, found, reached, best_bound))
     return tuple(_point(look, looks, problem, inputs) for look in looks)
 
 
-def _point(look: _Look, looks: list[_Look], problem: BalanceProblem, inputs: BalanceInputs) -> Point:
+def _point(look: _FrontierPoint, looks: list[_FrontierPoint], problem: BalanceProblem, inputs: BalanceInputs) -> Point:
     if reason := _why_impossible(look.found, problem, inputs):
         return Point(max_deviation=look.max_deviation, bound=look.found.window.bound.value, impossible=reason)
     point = Point(max_deviation=look.max_deviation, bound=look.bound)

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import Certificate, PlacementRules, Proof, certificate
-from kafkakit.core.quantities import counted
-from kafkakit.core.text import some
+from kafkakit.core.quantities import count_of
+from kafkakit.core.text import few_of
 from kafkakit.placement.leaders import Candidates, candidates_of, choose_leaders, in_front, leader_proof
 from kafkakit.placement.price_bound import leader_bound
 from kafkakit.placement.problem import PlannedPartition, set_stranded_apart
-from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble
+from kafkakit.topicmappr.decide.assembly import PlanDecision, PlannedChange, assemble
 from kafkakit.topicmappr.decide.budget import BudgetSelection, LeftForLater, budget_notes, pinned_note
 from kafkakit.topicmappr.decide.plain_requests import LeadersRequest
-from kafkakit.topicmappr.decide.request_fields import Budget
+from kafkakit.topicmappr.decide.request_fields import PlanBudget
 from kafkakit.topicmappr.decide.scope import TopicScope, pinned_indices, scope_of
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ Urgency = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Passing:
+class LeadershipPass:
     """One leadership to pass on, of the partition `index`, from one broker to another (-1: from one that must not)."""
 
     index: int
@@ -37,7 +37,7 @@ class Passing:
     taker: int
 
 
-def first_passings(passings: Sequence[Passing], led: Mapping[int, int], most: int) -> frozenset[int]:
+def first_passings(passings: Sequence[LeadershipPass], led: Mapping[int, int], most: int) -> frozenset[int]:
     """The indices of the `most` leaderships to pass on first; `led` counts what each broker leads now.
 
     First those on brokers that must not lead. Then always the one whose giver leads most above its taker at that
@@ -113,7 +113,7 @@ def decide_leaders(snapshot: ClusterSnapshot, request: LeadersRequest) -> Planne
     certified = _certify(who, chosen, proof, may)
     for key in served.later:
         del lists[key]
-    decision = Decision(
+    decision = PlanDecision(
         replicas=[lists.get(p.key, p.current) for p in scope.partitions],
         certificate=_part_of(certified, served) if served.later else certified,
         targets=may,
@@ -139,7 +139,7 @@ def _serve(
     lists: Mapping[TopicPartition, tuple[int, ...]],
     may: Sequence[int],
     fixed: Counter[int],
-    budget: Budget,
+    budget: PlanBudget,
 ) -> BudgetSelection:
     """Choose the changes that the budget takes: a partition each, no copies."""
     changes = [i for i, p in enumerate(led) if lists[p.key] != p.current]
@@ -148,7 +148,7 @@ def _serve(
     lead = frozenset(may)
     now = fixed + Counter(p.current[0] for p in led if p.current and p.current[0] in lead)
     passings = [
-        Passing(i, led[i].current[0] if led[i].current[0] in lead else -1, lists[led[i].key][0]) for i in changes
+        LeadershipPass(i, led[i].current[0] if led[i].current[0] in lead else -1, lists[led[i].key][0]) for i in changes
     ]
     taken = first_passings(passings, now, budget.max_moves)
     later = tuple(sorted(led[i].key for i in changes if i not in taken))
@@ -161,7 +161,7 @@ def _part_of(whole: Certificate, served: BudgetSelection) -> Certificate:
     """The certificate of some of the changes: no fewer leave so few for later."""
     left = len(served.later)
     argument = (
-        f"even leaders are at least {counted(whole.lower_bound, 'change')} away: {whole.argument}; "
+        f"even leaders are at least {count_of(whole.lower_bound, 'change')} away: {whole.argument}; "
         f"{left} are left for later, and to leave no more the others have to be made"
     )
     return certificate("leaders", whole.objective - left, max(0, whole.lower_bound - left), argument, whole.proof)
@@ -178,7 +178,7 @@ def _may_lead(
     unknown = sorted(named - set(known))
     if unknown:
         raise UsageError(
-            f"broker {some(unknown)} is not in this cluster", hint=f"its brokers are {some(sorted(known))}"
+            f"broker {few_of(unknown)} is not in this cluster", hint=f"its brokers are {few_of(sorted(known))}"
         )
     holding = frozenset(b for p in partitions for b in p.current)
     listed = set(request.brokers.resolve(holding, live, leaving)) if request.brokers else live - leaving
@@ -201,13 +201,13 @@ def _certify(who: Candidates, chosen: "Ints", proof: Proof, may: Sequence[int]) 
     excess = sorted((b for b in over if over[b] > 0), key=lambda b: (-over[b], b))
     barred = len(who.rows) - int(who.present.sum())
     above = sum(over[b] for b in excess)
-    who_leads = f"brokers {some(excess)} lead" if len(excess) > 1 else f"broker {some(excess)} leads"
+    who_leads = f"brokers {few_of(excess)} lead" if len(excess) > 1 else f"broker {few_of(excess)} leads"
     parts = [f"{who_leads} {above} more than {'their' if len(excess) > 1 else 'its'} even share"] if above else []
     parts += [f"{barred} leaderships are on brokers that may not lead"] if barred else []
     found = "; ".join(parts) or "every broker leads no more than its even share"
     if above + barred == bound:
         return certificate(
-            "leaders", changes, bound, f"{found}; any plan has to change {counted(bound, 'leader')}", proof
+            "leaders", changes, bound, f"{found}; any plan has to change {count_of(bound, 'leader')}", proof
         )
     argument = (
         f"{found}; brokers that lead too little can be reached only by passing leaderships on in chains, and at the "
@@ -221,8 +221,8 @@ def _reasons(barred: Partitions, may: Sequence[int]) -> tuple[str, ...]:
         return ()
     first = barred[0]
     return (
-        f"{some(p.key for p in barred)}: none of the brokers that may lead holds a replica "
-        f"({first.key.topic} p{first.key.partition} is on {some(first.current)}; {some(may)} may lead); "
+        f"{few_of(p.key for p in barred)}: none of the brokers that may lead holds a replica "
+        f"({first.key.topic} p{first.key.partition} is on {few_of(first.current)}; {few_of(may)} may lead); "
         "let one of theirs lead, or move a replica first",
     )
 
@@ -237,4 +237,4 @@ def _pinned_notes(pinned: Partitions, may: Sequence[int]) -> tuple[str, ...]:
 def _notes(stranded: Partitions) -> tuple[str, ...]:
     if not stranded:
         return ()
-    return (f"{some(p.key for p in stranded)}: no live copy in sync, left as it is",)
+    return (f"{few_of(p.key for p in stranded)}: no live copy in sync, left as it is",)

@@ -6,18 +6,18 @@ from dataclasses import dataclass, replace
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot, Partition, PartitionAssignment, PartitionMap, Topic, TopicPartition
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import count_of
 from kafkakit.core.selection import select_topics
-from kafkakit.core.text import some
+from kafkakit.core.text import few_of
 from kafkakit.placement.group_rooms import Grouping
-from kafkakit.placement.group_rule import ClosedBrokers, GroupRule
+from kafkakit.placement.group_rule import ClosedBrokers, SpreadRule
 from kafkakit.placement.log_dirs_balance import HomelessCopy
 from kafkakit.placement.openings import BrokerPool, group_openings, place_new_topic, pool_of
 from kafkakit.placement.problem import PlacementProblem, PlannedPartition, rackless_note
 from kafkakit.topicmappr.decide.dirs import fit_dirs, homeless_of
 from kafkakit.topicmappr.decide.plain_requests import PlaceRequest
 from kafkakit.topicmappr.decide.rebalance_goal import RECEIVERS, named_brokers
-from kafkakit.topicmappr.decide.storage import explain_unplaced, infeasible
+from kafkakit.topicmappr.decide.storage import explain_unplaced, infeasible_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ def shape_of(snapshot: ClusterSnapshot, request: PlaceRequest) -> Shape:
     for flag, value in (("--partitions", request.partitions), ("--replication", request.replication)):
         if value is None and not models:
             raise UsageError(f"{flag} is missing", hint="give it, or name a topic to imitate with --topics-like")
-    partitions = request.partitions or _same("--partitions", {t.name: len(t.partitions) for t in models})
-    replication = request.replication or _same(
+    partitions = request.partitions or _require_same("--partitions", {t.name: len(t.partitions) for t in models})
+    replication = request.replication or _require_same(
         "--replication", {t.name: max(len(p.replicas) for p in t.partitions) for t in models if t.partitions}
     )
     size = request.partition_bytes
@@ -49,10 +49,10 @@ def shape_of(snapshot: ClusterSnapshot, request: PlaceRequest) -> Shape:
     return Shape(partitions, replication, size)
 
 
-def _same(flag: str, found: dict[str, int]) -> int:
+def _require_same(flag: str, found: dict[str, int]) -> int:
     values = sorted(set(found.values()))
     if len(values) != 1 or not values[0]:
-        raise UsageError(f"--topics-like: the topics differ ({flag[2:]} {some(values)})", hint=f"give {flag}")
+        raise UsageError(f"--topics-like: the topics differ ({flag[2:]} {few_of(values)})", hint=f"give {flag}")
     return values[0]
 
 
@@ -170,7 +170,7 @@ def _decide(
 ) -> tuple[NewTopic, Sequence[HomelessCopy]]:
     pool = pool_of(snapshot).without(named_brokers(snapshot, RECEIVERS, request.exclude_receivers))
     brokers = _brokers(pool, request)
-    present = _present(snapshot, request)
+    present = _present_lists(snapshot, request)
     shape = shape_of(snapshot, _like_itself(request, present))
     notes = [*rackless_note(brokers, pool.racks)]
     loads: Mapping[int, int] = {b: pool.replicas.get(b, 0) for b in brokers}
@@ -183,7 +183,7 @@ def _decide(
     keys = [TopicPartition(request.topic, n) for n in range(len(present), shape.partitions)]
     openings: dict[int, tuple[tuple[int, ...], int]] = dict.fromkeys(range(len(keys)), ((), shape.replication))
     tags = request.constraints.on(_with_topic(snapshot, request, shape, present), (request.topic,))
-    rule = GroupRule(request.min_rack_ids, tags=tags, closed=closed)
+    rule = SpreadRule(request.min_rack_ids, tags=tags, closed=closed)
     rooms, unfit = group_openings(openings, Grouping.of(rule, pool.racks, brokers, [request.topic] * len(keys), keys))
     if unfit:
         first, found = min(unfit.items())
@@ -202,7 +202,7 @@ def _decide(
     return placed, homeless_of(snapshot, new, lists)
 
 
-def _present(snapshot: ClusterSnapshot, request: PlaceRequest) -> tuple[tuple[int, ...], ...]:
+def _present_lists(snapshot: ClusterSnapshot, request: PlaceRequest) -> tuple[tuple[int, ...], ...]:
     """The lists of the partitions that the topic has; `UsageError` where it cannot get what is asked for."""
     topic = next((t for t in snapshot.topics if t.name == request.topic), None)
     if topic is None:
@@ -213,13 +213,13 @@ def _present(snapshot: ClusterSnapshot, request: PlaceRequest) -> tuple[tuple[in
         raise UsageError(f"partitions of topic {topic.name} are missing in the snapshot", hint="take a new snapshot")
     if request.partitions is None or request.partitions <= len(rows):
         raise UsageError(
-            f"topic {topic.name} exists already, with {counted(len(rows), 'partition')}",
+            f"topic {topic.name} exists already, with {count_of(len(rows), 'partition')}",
             hint=f"give --partitions above {len(rows)} to place more of them, or move it with rebuild or rebalance",
         )
     factor = max(map(len, rows), default=0)
     if request.replication not in (None, factor):
         raise UsageError(
-            f"--replication: topic {topic.name} has {counted(factor, 'replica')} a partition, and Kafka gives new "
+            f"--replication: topic {topic.name} has {count_of(factor, 'replica')} a partition, and Kafka gives new "
             "partitions as many",
             hint=f"leave --replication out, or change it first: {request.set_replication()}",
         )
@@ -249,11 +249,11 @@ def _brokers(pool: BrokerPool, request: PlaceRequest) -> tuple[int, ...]:
     wrong = [b for b in listed if b not in pool.live]
     if wrong:
         raise UsageError(
-            f"--brokers: {some(wrong)} not alive in this cluster", hint=f"alive: {some(sorted(pool.live))}"
+            f"--brokers: {few_of(wrong)} not alive in this cluster", hint=f"alive: {few_of(sorted(pool.live))}"
         )
     closed = [b for b in listed if b in pool.closed]
     if closed:
-        raise UsageError(f"--brokers: every log dir of {some(closed)} is cordoned or broken")
+        raise UsageError(f"--brokers: every log dir of {few_of(closed)} is cordoned or broken")
     return pool.receiving(listed)
 
 
@@ -275,7 +275,7 @@ def _with_topic(
 
 def _too_few(
     pool: BrokerPool,
-    rule: GroupRule,
+    rule: SpreadRule,
     shape: Shape,
     brokers: tuple[int, ...],
     key: TopicPartition,
@@ -285,7 +285,9 @@ def _too_few(
     partition = PlannedPartition(key, (), shape.replication, shape.partition_bytes)
     problem = PlacementProblem((partition,), brokers, pool.racks, rule, closed=closed)
     unplaced = (shape.replication - placed,)
-    error = infeasible(explain_unplaced(problem, unplaced, {b: pool.racks[b] for b in pool.receiving()}), unplaced)
+    error = infeasible_error(
+        explain_unplaced(problem, unplaced, {b: pool.racks[b] for b in pool.receiving()}), unplaced
+    )
     error.hint = None
     return error
 

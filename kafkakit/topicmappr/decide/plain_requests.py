@@ -25,7 +25,7 @@ from kafkakit.topicmappr.decide.request_fields import (
     MAX_REPLICATION,
     NO_BUDGET,
     RACKS_HELP,
-    Budget,
+    PlanBudget,
     RuledRequest,
     TopicsRequest,
     all_brokers,
@@ -54,7 +54,7 @@ class CopyRequest(RuledRequest):
     """A request that makes copies, as many as the budget of one run lets it; `pinned` partitions stay as they are."""
 
     pinned: tuple[str, ...] = pin_option()
-    budget: Budget = NO_BUDGET
+    budget: PlanBudget = NO_BUDGET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +156,7 @@ class ReplicationRequest(CopyRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeaderBudget(Budget):
+class LeaderBudget(PlanBudget):
     """At most so many partitions; no data moves."""
 
     max_moves: int | None = option(

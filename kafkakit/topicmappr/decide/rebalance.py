@@ -11,11 +11,11 @@ from functools import partial
 from kafkakit.core.errors import InfeasibleError, InterruptedRunError, UsageError
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import Certificate, PlacementRules, Plan, Proof, ProofKind, StorageFacts, certificate
-from kafkakit.core.quantities import counted, format_bytes, format_percent
+from kafkakit.core.quantities import count_of, format_bytes, format_percent
 from kafkakit.core.selection import BrokerList
-from kafkakit.core.text import some
+from kafkakit.core.text import few_of
 from kafkakit.placement.by_size.attempt import Attempt
-from kafkakit.placement.by_size.layout import Layout
+from kafkakit.placement.by_size.layout import SlotLayout
 from kafkakit.placement.by_size.lp_relaxation import BalanceGoal, BalanceProblem, BandGoal, DemandGroups
 from kafkakit.placement.by_size.proof import (
     argument_of,
@@ -32,8 +32,8 @@ from kafkakit.placement.by_size.tightening import more_brokers
 from kafkakit.placement.group_rule import ClosedBrokers
 from kafkakit.placement.log_dirs_balance import DirRules, HomelessCopy
 from kafkakit.placement.problem import BrokerChange, Minimize
-from kafkakit.placement.watch import UNWATCHED, PassingWatch, Watch, budgeted
-from kafkakit.topicmappr.decide.assembly import Decision, assemble
+from kafkakit.placement.watch import UNWATCHED, PassingWatch, SearchWatch, with_budget
+from kafkakit.topicmappr.decide.assembly import PlanDecision, assemble
 from kafkakit.topicmappr.decide.dirs import fit_dirs, with_dirs
 from kafkakit.topicmappr.decide.rebalance_goal import (
     BalanceInputs,
@@ -69,7 +69,7 @@ class AttemptSummary:
 class RecordingWatch(PassingWatch):
     """A watch that writes down what is tried."""
 
-    def __init__(self, watch: Watch, table: SlotTable, balance: BalanceGoal) -> None:
+    def __init__(self, watch: SearchWatch, table: SlotTable, balance: BalanceGoal) -> None:
         super().__init__(watch)
         self._table = table
         self._balance = balance
@@ -141,7 +141,7 @@ def decide_rebalance(
     snapshot: ClusterSnapshot,
     request: RebalanceRequest,
     facts: StorageFacts | None = None,
-    watch: Watch = UNWATCHED,
+    watch: SearchWatch = UNWATCHED,
 ) -> Rebalance:
     """Decide which replicas move so that bytes are balanced, with the fewest bytes (or moves).
 
@@ -149,7 +149,7 @@ def decide_rebalance(
     and the nearest goal that can be reached, for goals that cannot. Cost: see `tighten`, again while copies find no log
     dir (`fit_dirs`).
     """
-    watch = budgeted(watch)
+    watch = with_budget(watch)
     return fit_dirs(snapshot, lambda closed: _decide(snapshot, request, facts, watch, closed), watch)
 
 
@@ -157,7 +157,7 @@ def _decide(
     snapshot: ClusterSnapshot,
     request: RebalanceRequest,
     facts: StorageFacts | None,
-    watch: Watch,
+    watch: SearchWatch,
     closed: ClosedBrokers,
 ) -> tuple[Rebalance, Sequence[HomelessCopy]]:
     watch.phase("reading the cluster")
@@ -191,7 +191,7 @@ def _decide(
     )
     for choose in (choices.made, choices.left_open):
         chosen = choose(found)
-        decision = Decision(
+        decision = PlanDecision(
             replicas=chosen.lists,
             certificate=_for_limits(
                 certify(layout, problem.demand, chosen.found, request.minimize), layout.table, aim, reached
@@ -235,7 +235,7 @@ def _decide(
     return rebalance, decision.homeless
 
 
-def _small_ones(layout: Layout, request: RebalanceRequest) -> tuple[str, ...]:
+def _small_ones(layout: SlotLayout, request: RebalanceRequest) -> tuple[str, ...]:
     """A note on partitions that are too small to move, where kafka-kit's threshold and not a flag makes them so."""
     if not request.smallest_bytes or request.partition_size_threshold_mib is not None:
         return ()
@@ -243,7 +243,7 @@ def _small_ones(layout: Layout, request: RebalanceRequest) -> tuple[str, ...]:
     if not small:
         return ()
     return (
-        f"{small} of {counted(len(layout.table.size), 'partition')} are smaller than --partition-size-threshold "
+        f"{small} of {count_of(len(layout.table.size), 'partition')} are smaller than --partition-size-threshold "
         f"({format_bytes(request.smallest_bytes)}) and stay where they are; give a lower one, or a goal such as --band",
     )
 
@@ -266,7 +266,7 @@ def _check_brokers(change: BrokerChange, request: RebalanceRequest) -> None:
         raise UsageError("reassignment requires additional brokers", hint="name the new ones in --brokers")
 
 
-def certify(layout: Layout, demand: DemandGroups, found: Attempt, minimize: Minimize) -> Certificate:
+def certify(layout: SlotLayout, demand: DemandGroups, found: Attempt, minimize: Minimize) -> Certificate:
     """Set what the plan costs beside the proven bound."""
     table, window = layout.table, found.window
     if minimize is Minimize.MOVES:
@@ -314,7 +314,7 @@ def _for_limits(made: Certificate, table: SlotTable, aim: ResolvedGoal, reached:
         ]
         sides = ((int(over.max(initial=0)), "above"), (int(under.max(initial=0)), "below"))
         most = " and ".join(f"up to {format_bytes(away)} {side}" for away, side in sides if away > 0)
-        looser = f"looser limits, {most} {aim.words} on {counted(len(apart), 'broker')} ({some(apart)})"
+        looser = f"looser limits, {most} {aim.words} on {count_of(len(apart), 'broker')} ({few_of(apart)})"
         if not apart:
             return made
     return replace(made, argument=f"{made.argument}; the bound is for {looser}, not for what was asked")
@@ -426,7 +426,7 @@ def _over_budget(aim: ResolvedGoal, unlimited: Attempt, request: RebalanceReques
     return InfeasibleError(
         f"no plan within {' and '.join(flags)} was found that keeps {', '.join(kept)}: the budget is too small",
         hint=(
-            f"a plan without the budget makes {counted(unlimited.moves, 'copy', 'copies')} of "
+            f"a plan without the budget makes {count_of(unlimited.moves, 'copy', 'copies')} of "
             f"{format_bytes(unlimited.cost)}"
         ),
     )
@@ -496,7 +496,7 @@ def decide_add_brokers(
     snapshot: ClusterSnapshot,
     request: RebalanceRequest,
     facts: StorageFacts | None = None,
-    watch: Watch = UNWATCHED,
+    watch: SearchWatch = UNWATCHED,
 ) -> Rebalance:
     """Give the brokers in `request.brokers` their part, beside every broker that holds a replica now.
 

@@ -20,19 +20,19 @@ from typing import TYPE_CHECKING
 from kafkakit.core.errors import InfeasibleError, UsageError
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import StorageFacts
-from kafkakit.core.quantities import counted, format_bytes, format_percent
+from kafkakit.core.quantities import count_of, format_bytes, format_percent
 from kafkakit.core.selection import BrokerList
-from kafkakit.core.text import some
+from kafkakit.core.text import few_of
 from kafkakit.placement.by_size.attempt import Attempt
-from kafkakit.placement.by_size.layout import Disks, Layout, lay_out, lists_of
+from kafkakit.placement.by_size.layout import Disks, SlotLayout, lay_out, lists_of
 from kafkakit.placement.by_size.lp_relaxation import (
     PPM,
     BalanceGoal,
     BalanceProblem,
     BandGoal,
-    Limits,
+    LoadLimits,
+    LoadWindow,
     RangeGoal,
-    Window,
     demand_groups_of,
     fixed_window,
     shares,
@@ -40,16 +40,16 @@ from kafkakit.placement.by_size.lp_relaxation import (
 from kafkakit.placement.by_size.proof import explain_infeasible, too_large
 from kafkakit.placement.by_size.slots import CountLimits, SlotTable, counts_of
 from kafkakit.placement.by_size.tightening import (
-    Budget,
+    SearchBudget,
     any_plan,
     at_deviation,
     least_fitting,
-    loosened,
+    loosen_shares,
     tightest,
     tightest_relaxed,
     with_fewer_copies,
 )
-from kafkakit.placement.group_rule import NONE_CLOSED, ClosedBrokers, GroupRule, TagRules, racks_to_spread
+from kafkakit.placement.group_rule import NONE_CLOSED, ClosedBrokers, SpreadRule, TagRules, racks_to_spread
 from kafkakit.placement.leaders import NO_LEADER, LeaderLimits, leaders_within
 from kafkakit.placement.openings import pool_of
 from kafkakit.placement.problem import (
@@ -61,7 +61,7 @@ from kafkakit.placement.problem import (
     set_stranded_apart,
     stranded_warning,
 )
-from kafkakit.placement.watch import Watch
+from kafkakit.placement.watch import SearchWatch
 from kafkakit.topicmappr.decide.assembly import leader_limits, refuse_crowded_leaders
 from kafkakit.topicmappr.decide.request_fields import MAX_REPLICAS, MAX_TOPIC_LEADERS, MOST_BAND, Ceilings
 from kafkakit.topicmappr.decide.requests import GIB, RebalanceRequest
@@ -128,7 +128,7 @@ class ResolvedGoal:
     balance: BalanceGoal
     requested: int | None
     finest: int
-    budget: Budget
+    budget: SearchBudget
     words: str
     prefers_few: bool = False
 
@@ -152,11 +152,11 @@ class ResolvedGoal:
         return ()
 
 
-def aim_of(layout: Layout, request: RebalanceRequest, sources: Sources, targets: Collection[int]) -> ResolvedGoal:
+def aim_of(layout: SlotLayout, request: RebalanceRequest, sources: Sources, targets: Collection[int]) -> ResolvedGoal:
     """Turn the request's goal into windows on the loads of these targets."""
     goal = request.goal
     limits = layout.now.limits(layout.table, targets, {})
-    budget = Budget(moved_bytes=goal.max_moved_bytes, moves=goal.max_moves)
+    budget = SearchBudget(moved_bytes=goal.max_moved_bytes, moves=goal.max_moves)
     if goal.band is not None:
         table = layout.table
         total = int(table.loads(table.home)[limits.even].sum())
@@ -171,7 +171,7 @@ def aim_of(layout: Layout, request: RebalanceRequest, sources: Sources, targets:
     # kafka-kit's finest tolerance is one percent of the mean to either side.
     finest = 0 if goal.given else int(sources.mean * 0.02)
     if request.tolerance:
-        limits = _tolerated(layout, limits, sources, Fraction(str(request.tolerance)))
+        limits = _tolerated_limits(layout, limits, sources, Fraction(str(request.tolerance)))
     return ResolvedGoal(
         balance=RangeGoal(limits),
         requested=None,
@@ -182,7 +182,7 @@ def aim_of(layout: Layout, request: RebalanceRequest, sources: Sources, targets:
     )
 
 
-def _tolerated(layout: Layout, limits: Limits, sources: Sources, tolerance: Fraction) -> Limits:
+def _tolerated_limits(layout: SlotLayout, limits: LoadLimits, sources: Sources, tolerance: Fraction) -> LoadLimits:
     """kafka-kit's limits: sources end with at most mean x (1 + tolerance) free, others with mean x (1 - it) or more."""
     import numpy as np
 
@@ -193,7 +193,7 @@ def _tolerated(layout: Layout, limits: Limits, sources: Sources, tolerance: Frac
     gives = np.array([sources.brokers is not None and b in sources.brokers for b in layout.table.brokers])
     floor = np.where(gives, np.minimum(loads, level - most), limits.floor)
     ceiling = np.where(gives, limits.ceiling, np.minimum(limits.ceiling, np.maximum(loads, level - least)))
-    return Limits(floor=floor, ceiling=ceiling, even=limits.even, offset=limits.offset)
+    return LoadLimits(floor=floor, ceiling=ceiling, even=limits.even, offset=limits.offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +222,9 @@ class SearchResult:
         return (f"within 0.5% of the least bytes the plan with the fewest copies: {instead}",)
 
 
-def reach_aim(problem: BalanceProblem, aim: ResolvedGoal, request: RebalanceRequest, watch: Watch) -> SearchResult:
+def reach_aim(
+    problem: BalanceProblem, aim: ResolvedGoal, request: RebalanceRequest, watch: SearchWatch
+) -> SearchResult:
     """Find the plan: at the deviation asked for, or as tight as the budget buys, or as near as can be on request.
 
     When the deviation asked for cannot be reached at any price, the answer is an attempt that is outside or
@@ -250,7 +252,13 @@ def reach_aim(problem: BalanceProblem, aim: ResolvedGoal, request: RebalanceRequ
 
 
 def _within_budget(
-    problem: BalanceProblem, aim: ResolvedGoal, watch: Watch, unlimited: Attempt | None, *, finest: int, by_moves: bool
+    problem: BalanceProblem,
+    aim: ResolvedGoal,
+    watch: SearchWatch,
+    unlimited: Attempt | None,
+    *,
+    finest: int,
+    by_moves: bool,
 ) -> SearchResult:
     nearest, found = tightest(problem, aim.budget, watch, finest=finest, by_moves=by_moves)
     if not aim.prefers_few or by_moves or watch.stopped():
@@ -260,31 +268,31 @@ def _within_budget(
 
 
 def _best_effort(
-    problem: BalanceProblem, aim: ResolvedGoal, missed: Attempt, watch: Watch, *, by_moves: bool
+    problem: BalanceProblem, aim: ResolvedGoal, missed: Attempt, watch: SearchWatch, *, by_moves: bool
 ) -> SearchResult:
     """As near as was found: with the shares that can be reached, at the deviation asked for or the nearest to it."""
     if aim.requested is None:
         raise ValueError("no deviation was asked for")
     watch.phase("as near as can be")
-    loose = loosened(problem, aim.requested)
+    loose = loosen_shares(problem, aim.requested)
     found = missed if loose is problem else at_deviation(loose, aim.requested, by_moves=by_moves, watch=watch)
     if not found.succeeded or not aim.budget.allows(found):
         _, found = tightest(loose, aim.budget, watch, finest=aim.requested, by_moves=by_moves)
     return SearchResult(max_deviation=problem.measure(found.at), found=found, missed=missed)
 
 
-def _nearest_planned(problem: BalanceProblem, requested: int, watch: Watch, *, by_moves: bool) -> int | None:
+def _nearest_planned(problem: BalanceProblem, requested: int, watch: SearchWatch, *, by_moves: bool) -> int | None:
     """The nearest deviation at which the request finds a plan when it is made again with it; None: none was found.
 
     A plan that was made for a looser goal can end closer than one made for where it ended, so it is tried as the
     request would, with what work is left; the request will have more.
     """
-    nearest, _ = tightest(problem, Budget(), watch, finest=requested, is_cheapest=False)
+    nearest, _ = tightest(problem, SearchBudget(), watch, finest=requested, is_cheapest=False)
     loosest = problem.today()
     for step in range(_AGAIN):
         if watch.stopped():
             return None
-        if any_plan(problem, nearest, Budget(), watch, by_moves=by_moves).succeeded:
+        if any_plan(problem, nearest, SearchBudget(), watch, by_moves=by_moves).succeeded:
             return nearest
         nearest = min(max(loosest, nearest), nearest + max(1, (nearest << 2 * step) >> _AGAIN))
     return None
@@ -353,7 +361,7 @@ def layout_of(
     closed: ClosedBrokers,
     out: Exclusions,
     beside: OutsideScopeLoad,
-) -> Layout:
+) -> SlotLayout:
     """Lay out the selected partitions, with the request's rules on who gives, who takes and what stays. O(replicas)."""
     disks = Disks(
         storage=sizes.brokers,
@@ -366,7 +374,7 @@ def layout_of(
         scope.partitions,
         sizes.partition_bytes,
         racks,
-        GroupRule(request.min_rack_ids, racks_to_spread(takers, racks) if request.spread else (), tags, closed),
+        SpreadRule(request.min_rack_ids, racks_to_spread(takers, racks) if request.spread else (), tags, closed),
         disks,
         by_free=request.goal.band is None,
         receivers=[
@@ -399,7 +407,7 @@ class BalanceInputs:
     sources: Sources
     out: Exclusions
     beside: OutsideScopeLoad
-    layout: Layout
+    layout: SlotLayout
     aim: ResolvedGoal
     left_out: frozenset[int]
 
@@ -409,7 +417,7 @@ class BalanceInputs:
         bare = rackless_note([b for b in self.change.targets if b not in self.out.receivers], self.racks)
         if not self.left_out:
             return bare
-        left = some(sorted(self.left_out))
+        left = few_of(sorted(self.left_out))
         return (*bare, f"left out of the goal, since they cannot come nearer to it: brokers {left}")
 
     @property
@@ -464,7 +472,7 @@ def balance_inputs(
 _NAMED = 3
 
 
-def describe_too_large(inputs: BalanceInputs, window: Window) -> str:
+def describe_too_large(inputs: BalanceInputs, window: LoadWindow) -> str:
     """The partitions that are larger than their limit on enough brokers, in words; empty where none is."""
     table = inputs.layout.table
     if window.slides.any():
@@ -496,7 +504,9 @@ def named_brokers(
     live, known = frozenset(b.id for b in snapshot.brokers if b.is_alive), {b.id for b in snapshot.brokers}
     ids = frozenset(listed.resolve(holding, live)) if listed else frozenset()
     if wrong := sorted(ids - known - holding):
-        raise UsageError(f"{flag}: {some(wrong)} not in this cluster", hint=f"the brokers are {some(sorted(known))}")
+        raise UsageError(
+            f"{flag}: {few_of(wrong)} not in this cluster", hint=f"the brokers are {few_of(sorted(known))}"
+        )
     return ids
 
 
@@ -522,7 +532,7 @@ def with_count_limits(
     floor, ceiling = [0] * len(counts), list(counts)
     even = [i for i, b in enumerate(table.brokers) if b in targets]
     low, high = (
-        (0, len(table.home)) if band is None else _around(Fraction(sum(counts[i] for i in even), len(even)), band)
+        (0, len(table.home)) if band is None else _range_around(Fraction(sum(counts[i] for i in even), len(even)), band)
     )
     for i in even:
         broker = table.brokers[i]
@@ -555,7 +565,7 @@ def with_leader_limits(
     return replace(table, leaders=leader_limits(ceilings, partitions, kept, table.brokers, targets, beside.leaders))
 
 
-def _around(share: Fraction, band: Fraction) -> tuple[int, int]:
+def _range_around(share: Fraction, band: Fraction) -> tuple[int, int]:
     """The whole numbers within a part of the share; the two around it where the band is narrower than one replica."""
     width = min(band, Fraction(1))
     floor, ceiling = math.ceil(share * (1 - width)), math.floor(share * (1 + width))
@@ -574,7 +584,7 @@ def refuse_impossible(inputs: BalanceInputs, request: RebalanceRequest) -> None:
     found = _ReplicasAlone(table, inputs.change.targets, beside)
     window = found.window(most)
     if not window.possible:
-        reason = explain_infeasible(found.table, found.demand, window, inputs.racks, lambda n: counted(n, "replica"))
+        reason = explain_infeasible(found.table, found.demand, window, inputs.racks, lambda n: count_of(n, "replica"))
         held = max(counts_of(table, table.home)) + max(beside.replicas.values(), default=0)
         looser = range(most + 1, max(most + 1, held))
         least = most + 1 + bisect_left(looser, True, key=lambda n: found.window(n).possible)
@@ -596,7 +606,7 @@ def _refuse_leaders(inputs: BalanceInputs, request: RebalanceRequest) -> None:
     found = leaders_within(rows, rows, table.brokers, limits)
     if lacking := sum(1 for row, b in zip(rows, found.tolist(), strict=True) if row and b == NO_LEADER):
         raise InfeasibleError(
-            f"{request.ceilings.leader_words} cannot be kept: no leader for {counted(lacking, 'immovable partition')}",
+            f"{request.ceilings.leader_words} cannot be kept: no leader for {count_of(lacking, 'immovable partition')}",
             hint="allow more, or let more partitions move",
         )
 
@@ -622,8 +632,8 @@ def _refuse_topics(inputs: BalanceInputs, limits: LeaderLimits, most: int) -> No
         if room < size:
             topic = inputs.scope.partitions[part].key.topic
             raise InfeasibleError(
-                f"{MAX_TOPIC_LEADERS} {most} cannot be kept: topic {topic} has {counted(size, 'partition')}, and "
-                f"{counted(len(able), 'broker')} may lead {room}",
+                f"{MAX_TOPIC_LEADERS} {most} cannot be kept: topic {topic} has {count_of(size, 'partition')}, and "
+                f"{count_of(len(able), 'broker')} may lead {room}",
                 hint=f"the least that may be: {MAX_TOPIC_LEADERS} {most - (room - size) // max(1, len(able))}",
             )
 
@@ -643,7 +653,7 @@ class _ReplicasAlone:
         self._held: Ints = self.table.loads(self.table.home)
         self._limited = np.array([b in targets for b in table.brokers], dtype=bool)
 
-    def window(self, most: int) -> Window:
+    def window(self, most: int) -> LoadWindow:
         """At most so many replicas on each target, all topics counted."""
         import numpy as np
 

@@ -18,13 +18,13 @@ from kafkakit.core.findings import Severity, min_isr_above_replicas
 from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionMap, TopicPartition
 from kafkakit.core.plan import Certificate, PlacementRules, Plan, StorageFacts, certificate
 from kafkakit.core.selection import BrokerList, select_topics
-from kafkakit.core.text import some
-from kafkakit.placement.forced import place_forced
+from kafkakit.core.text import few_of
+from kafkakit.placement.forced_placement import place_forced
 from kafkakit.placement.group_rooms import Grouping
-from kafkakit.placement.group_rule import ClosedBrokers, GroupRule
+from kafkakit.placement.group_rule import ClosedBrokers, SpreadRule
 from kafkakit.placement.log_dirs_balance import HomelessCopy
 from kafkakit.placement.minimal import Affinity, apply_affinities, find_affinities, movement_bound, place_minimal
-from kafkakit.placement.openings import alike, pool_of
+from kafkakit.placement.openings import group_partitions, pool_of
 from kafkakit.placement.problem import (
     BrokerChange,
     Minimize,
@@ -38,14 +38,14 @@ from kafkakit.placement.problem import (
     stranded_warning,
     with_stranded,
 )
-from kafkakit.placement.watch import UNWATCHED, Watch, budgeted
+from kafkakit.placement.watch import UNWATCHED, SearchWatch, with_budget
 from kafkakit.topicmappr.decide import budget as budgets
-from kafkakit.topicmappr.decide.assembly import CeilingTask, Decision, PlannedChange, assemble, within_ceilings
+from kafkakit.topicmappr.decide.assembly import CeilingTask, PlanDecision, PlannedChange, assemble, within_ceilings
 from kafkakit.topicmappr.decide.dirs import fit_dirs, with_destinations
 from kafkakit.topicmappr.decide.plain_requests import ReplicationRequest
 from kafkakit.topicmappr.decide.rebalance_goal import RECEIVERS, named_brokers
-from kafkakit.topicmappr.decide.rebuild_bytes import Stored, evacuate, even_leaders, place_stored
-from kafkakit.topicmappr.decide.request_fields import Budget
+from kafkakit.topicmappr.decide.rebuild_bytes import BytesPlacement, evacuate, even_leaders, place_stored
+from kafkakit.topicmappr.decide.request_fields import PlanBudget
 from kafkakit.topicmappr.decide.requests import RebuildRequest
 from kafkakit.topicmappr.decide.scope import Scope, pinned_indices, scope_of
 from kafkakit.topicmappr.decide.storage import FreeChange, explain_unplaced
@@ -54,7 +54,7 @@ NO_BROKERS, LEFT = "No additional brokers that meet Constraints", "left as it is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class RebuildStep:
     """One map of a series as what it changes against the map before it: new lists by partition index.
 
     `brokers` are the window of a chunk; a chunk without changes makes no map.
@@ -79,7 +79,7 @@ class Rebuild:
     affinities: tuple[Affinity, ...]
     before: tuple[tuple[int, ...], ...]
     after: tuple[tuple[int, ...], ...]
-    steps: tuple[Step, ...]
+    steps: tuple[RebuildStep, ...]
     unplaced: tuple[int, ...]
     shortages: tuple[str, ...]
     free: FreeChange | None = None
@@ -113,7 +113,7 @@ def decide_rebuild(
     snapshot: ClusterSnapshot,
     request: RebuildRequest,
     facts: StorageFacts | None = None,
-    watch: Watch = UNWATCHED,
+    watch: SearchWatch = UNWATCHED,
 ) -> Rebuild:
     """Decide where every selected replica goes; `facts` say where sizes come from (None: from the snapshot).
 
@@ -122,7 +122,7 @@ def decide_rebuild(
     that fit nowhere do not raise but are counted in `unplaced`. Cost: see `place_minimal`, `place_forced` and
     `place_stored`, each again while copies find no log dir (`fit_dirs`).
     """
-    watch = budgeted(watch)
+    watch = with_budget(watch)
     return fit_dirs(snapshot, lambda closed: _decide(snapshot, request, facts, watch, closed), watch)
 
 
@@ -130,25 +130,27 @@ def _decide(
     snapshot: ClusterSnapshot,
     request: RebuildRequest,
     facts: StorageFacts | None,
-    watch: Watch,
+    watch: SearchWatch,
     closed: ClosedBrokers,
 ) -> tuple[Rebuild, Sequence[HomelessCopy]]:
     scope = scope_of(snapshot, request.scope)
-    evacuated = _evacuated(snapshot, scope, request)
-    world = _observed(snapshot, scope, request)
+    evacuated = _evacuated_brokers(snapshot, scope, request)
+    world = _observe_brokers(snapshot, scope, request)
     able, stranded = set_stranded_apart(scope.partitions, frozenset(world.live))
     movable = tuple(p for p in able if p.key not in request.untouched) if request.untouched else able
     problem = PlacementProblem(
         movable,
         world.change.targets,
         world.racks,
-        GroupRule(request.min_rack_ids, tags=request.constraints.on(snapshot, scope.selection.selected), closed=closed),
+        SpreadRule(
+            request.min_rack_ids, tags=request.constraints.on(snapshot, scope.selection.selected), closed=closed
+        ),
         request.minimize,
-        standing=_standing(snapshot, movable, able, world.change, request),
+        standing=_standing_replicas(snapshot, movable, able, world.change, request),
         closed=world.closed,
     )
     stored = _place_stored(snapshot, facts, problem, world.change, request, watch) if request.by_storage else None
-    placed = _Placed(placement=stored.placement) if stored else _place(problem, scope, world.change, request)
+    placed = _PlacedSets(placement=stored.placement) if stored else _place(problem, scope, world.change, request)
     shortages = stored.shortages if stored else explain_unplaced(problem, placed.placement.unplaced, world.open)
     above, noted = _above_replicas(snapshot, {*scope.selection.selected}, request.replication)
     warnings = (
@@ -160,7 +162,7 @@ def _decide(
         *above,
     )
     left = [p.key for p, row in zip(movable, placed.placement.replicas, strict=True) if not row]
-    placement = _balanced(problem, placed.placement, request, evacuated)
+    placement = _balance_leaders(problem, placed.placement, request, evacuated)
     final = replace(placement, replicas=tuple(evacuate(movable, placement.replicas, evacuated)))
     placement, final = (replace(p, replicas=_none_empty(movable, p.replicas)) for p in (placement, final))
     placement, final = (with_stranded(p, movable, scope.partitions) for p in (placement, final))
@@ -173,7 +175,7 @@ def _decide(
     final = replace(final, replicas=tuple(within_ceilings(snapshot, task, request.ceilings)))
     before = tuple(p.current for p in scope.partitions)
     steps = _steps(request, world, before, placement.replicas, final.replicas)
-    decision = Decision(
+    decision = PlanDecision(
         replicas=final.replicas,
         certificate=certify(request.spends, scope.partitions, placement),
         targets=problem.targets,
@@ -211,7 +213,7 @@ def _decide(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _World:
+class _RebuildBrokers:
     """The brokers as the request sees them: racks of all, live ones with their racks, what happens to them.
 
     `open` are the live ones that may receive, `closed` the targets that must not, each with the reason.
@@ -225,18 +227,20 @@ class _World:
     notes: tuple[str, ...] = ()
 
 
-def _observed(snapshot: ClusterSnapshot, scope: Scope, request: RebuildRequest) -> _World:
+def _observe_brokers(snapshot: ClusterSnapshot, scope: Scope, request: RebuildRequest) -> _RebuildBrokers:
     holding = frozenset(b for p in scope.partitions for b in p.current)
     excluded = named_brokers(snapshot, RECEIVERS, request.exclude_receivers, holding)
     if not request.use_meta:
         listed = request.brokers.resolve(holding, frozenset())
         unseen = dict[int, str | None].fromkeys(sorted({*holding, *listed}))
         closed = dict.fromkeys(sorted(excluded.intersection(listed)), "excluded")
-        return _World(racks={}, live=unseen, change=classify_unseen(holding, listed), open=unseen, closed=closed)
+        return _RebuildBrokers(
+            racks={}, live=unseen, change=classify_unseen(holding, listed), open=unseen, closed=closed
+        )
     live = {b.id: b.group for b in snapshot.brokers if b.is_alive}
     change = classify(holding, request.brokers.resolve(holding, frozenset(live), snapshot.leaving), live)
     pool = pool_of(snapshot).without(excluded)
-    return _World(
+    return _RebuildBrokers(
         racks={b.id: b.group for b in snapshot.brokers},
         live=live,
         change=change,
@@ -246,7 +250,7 @@ def _observed(snapshot: ClusterSnapshot, scope: Scope, request: RebuildRequest) 
     )
 
 
-def _standing(
+def _standing_replicas(
     snapshot: ClusterSnapshot,
     movable: Sequence[PlannedPartition],
     able: Sequence[PlannedPartition],
@@ -263,7 +267,7 @@ def _standing(
     return Counter(held) if request.untouched else {}
 
 
-def _evacuated(snapshot: ClusterSnapshot, scope: Scope, request: RebuildRequest) -> dict[str, frozenset[int]]:
+def _evacuated_brokers(snapshot: ClusterSnapshot, scope: Scope, request: RebuildRequest) -> dict[str, frozenset[int]]:
     """The brokers that must not lead, by topic; the patterns are matched against all topics there are."""
     if not request.leader_evac_topics:
         return {}
@@ -272,25 +276,25 @@ def _evacuated(snapshot: ClusterSnapshot, scope: Scope, request: RebuildRequest)
     away = frozenset(request.leader_evac_brokers)
     known = {b.id for b in snapshot.brokers} | {b for p in scope.partitions for b in p.current}
     if unknown := sorted(away - known):
-        words = f"--leader-evac-brokers: broker {some(unknown)} is not in this cluster"
-        raise UsageError(words, hint=f"its brokers are {some(sorted(known))}")
+        words = f"--leader-evac-brokers: broker {few_of(unknown)} is not in this cluster"
+        raise UsageError(words, hint=f"its brokers are {few_of(sorted(known))}")
     return {topic: away for topic in chosen if topic in scope.selection.selected}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Placed:
+class _PlacedSets:
     placement: Placement
     affinities: tuple[Affinity, ...] = ()
     refused: tuple[str, ...] = ()
 
 
-def _place(problem: PlacementProblem, scope: Scope, change: BrokerChange, request: RebuildRequest) -> _Placed:
+def _place(problem: PlacementProblem, scope: Scope, change: BrokerChange, request: RebuildRequest) -> _PlacedSets:
     if request.force_rebuild:
-        return _Placed(placement=place_forced(problem))
+        return _PlacedSets(placement=place_forced(problem))
     stand_ins = replace(change, new=tuple(b for b in change.new if b not in problem.closed))
     affinities = find_affinities(scope.partitions, stand_ins, problem.racks) if request.sub_affinity else ()
     placement, refused = _place_minimal(problem, affinities)
-    return _Placed(placement=placement, affinities=affinities, refused=refused)
+    return _PlacedSets(placement=placement, affinities=affinities, refused=refused)
 
 
 def _place_stored(
@@ -299,8 +303,8 @@ def _place_stored(
     problem: PlacementProblem,
     change: BrokerChange,
     request: RebuildRequest,
-    watch: Watch,
-) -> Stored:
+    watch: SearchWatch,
+) -> BytesPlacement:
     return place_stored(
         snapshot,
         facts,
@@ -313,7 +317,7 @@ def _place_stored(
     )
 
 
-def _balanced(
+def _balance_leaders(
     problem: PlacementProblem, placement: Placement, request: RebuildRequest, evacuated: Mapping[str, frozenset[int]]
 ) -> Placement:
     # A forced rebuild has even leaders already, as long as no broker is barred from leading.
@@ -326,17 +330,17 @@ def _balanced(
 
 def _steps(
     request: RebuildRequest,
-    world: _World,
+    world: _RebuildBrokers,
     before: tuple[tuple[int, ...], ...],
     balanced: tuple[tuple[int, ...], ...],
     after: tuple[tuple[int, ...], ...],
-) -> tuple[Step, ...]:
+) -> tuple[RebuildStep, ...]:
     if request.phased:
-        return phased(before, balanced, after, frozenset(world.live))
+        return phase_steps(before, balanced, after, frozenset(world.live))
     if request.chunk_step:
         brokers = frozenset(b for row in before for b in row) | frozenset(world.change.targets)
-        return chunked(before, after, brokers, request.chunk_step, world.racks, GroupRule(request.min_rack_ids))
-    return single(before, after)
+        return chunk_steps(before, after, brokers, request.chunk_step, world.racks, SpreadRule(request.min_rack_ids))
+    return single_step(before, after)
 
 
 def _request_notes(request: RebuildRequest) -> list[str]:
@@ -407,7 +411,7 @@ def windows_of(brokers: Iterable[int], step: int) -> list[tuple[int, ...]]:
 
 
 def chunk_changes(
-    before: Lists, after: Lists, windows: Sequence[Sequence[int]], racks: Racks, rule: GroupRule
+    before: Lists, after: Lists, windows: Sequence[Sequence[int]], racks: Racks, rule: SpreadRule
 ) -> list[dict[int, tuple[int, ...]]]:
     """What each window changes: new lists by partition index; all windows together lead from before to after.
 
@@ -427,20 +431,20 @@ def chunk_changes(
         now = old
         for k in sorted({turn[b] for b in old}):
             due = [turn[b] <= k for b in old]
-            following = _next(now, new, due, racks, rule)
+            following = _next_list(now, new, due, racks, rule)
             if following != now:
                 changes[k][i] = now = following
     return changes
 
 
-def _next(
-    now: tuple[int, ...], final: tuple[int, ...], due: Sequence[bool], racks: Racks, rule: GroupRule
+def _next_list(
+    now: tuple[int, ...], final: tuple[int, ...], due: Sequence[bool], racks: Racks, rule: SpreadRule
 ) -> tuple[int, ...]:
     """The list with the due slots filled by brokers of the final list; the other slots keep theirs."""
     waiting = [b for b, ready in zip(now, due, strict=True) if not ready]
     kept = [b for b, ready in zip(now, due, strict=True) if not ready or b in final]
     wanted = [final[k] for k, ready in enumerate(due) if ready]
-    kept += _fitting(kept, [*wanted, *(b for b in final if b not in wanted)], racks, rule)
+    kept += _fitting_brokers(kept, [*wanted, *(b for b in final if b not in wanted)], racks, rule)
     left = [b for b in kept if b not in waiting]
     slots: list[int | None] = [None if ready else b for b, ready in zip(now, due, strict=True)]
     for preferred in (final, now):
@@ -451,7 +455,7 @@ def _next(
     return tuple(left.pop(0) if b is None else b for b in slots)
 
 
-def _fitting(kept: Sequence[int], final: Sequence[int], racks: Racks, rule: GroupRule) -> list[int]:
+def _fitting_brokers(kept: Sequence[int], final: Sequence[int], racks: Racks, rule: SpreadRule) -> list[int]:
     """Brokers of the final set that make the set full, in the given order; those that keep the rack rule first."""
     size = len(final)
     chosen = list(kept)
@@ -465,12 +469,12 @@ def _fitting(kept: Sequence[int], final: Sequence[int], racks: Racks, rule: Grou
     return chosen[len(kept) :]
 
 
-def single(before: Lists, after: Lists) -> tuple[Step, ...]:
+def single_step(before: Lists, after: Lists) -> tuple[RebuildStep, ...]:
     """One map for everything."""
-    return (Step(changes=_differences(before, after)),)
+    return (RebuildStep(changes=_differences(before, after)),)
 
 
-def phased(before: Lists, balanced: Lists, after: Lists, live: frozenset[int]) -> tuple[Step, ...]:
+def phase_steps(before: Lists, balanced: Lists, after: Lists, live: frozenset[int]) -> tuple[RebuildStep, ...]:
     """First all new copies with the old leader still in front, then the final lists.
 
     Where the old leader would be lost and is alive, the first map keeps it at the front: one replica more for the
@@ -480,19 +484,19 @@ def phased(before: Lists, balanced: Lists, after: Lists, live: frozenset[int]) -
         (old[0], *new) if old and new and old[0] not in new and old[0] in live else new
         for old, new in zip(before, balanced, strict=True)
     ]
-    return Step(changes=_differences(before, first)), Step(changes=_differences(first, after))
+    return RebuildStep(changes=_differences(before, first)), RebuildStep(changes=_differences(first, after))
 
 
-def chunked(
-    before: Lists, after: Lists, brokers: frozenset[int], step: int, racks: Mapping[int, str | None], rule: GroupRule
-) -> tuple[Step, ...]:
+def chunk_steps(
+    before: Lists, after: Lists, brokers: frozenset[int], step: int, racks: Mapping[int, str | None], rule: SpreadRule
+) -> tuple[RebuildStep, ...]:
     """One map for each window of `step` brokers, highest ids first."""
     windows = windows_of(brokers, step)
     changes = chunk_changes(before, after, windows, racks, rule)
-    return tuple(Step(changes=c, brokers=w) for c, w in zip(changes, windows, strict=True))
+    return tuple(RebuildStep(changes=c, brokers=w) for c, w in zip(changes, windows, strict=True))
 
 
-def walk(before: Lists, steps: Sequence[Step]) -> Iterator[tuple[Step, list[tuple[int, ...]]]]:
+def walk(before: Lists, steps: Sequence[RebuildStep]) -> Iterator[tuple[RebuildStep, list[tuple[int, ...]]]]:
     """Each step that makes a map, with every partition's list after it; the list is reused for the next step."""
     now = list(before)
     for step in steps:
@@ -538,7 +542,7 @@ def decide_set_replication(snapshot: ClusterSnapshot, request: ReplicationReques
         requested = replace(requested, untouched=requested.untouched.union(served.later))
         rebuild, more = _without_short(snapshot, requested, decide_rebuild(snapshot, requested))
         left |= more
-    plan = _told(rebuild, request, served, pinned)
+    plan = _with_notes(rebuild, request, served, pinned)
     if left:
         told = {w for w in asked.plan.warnings if not w.endswith((NO_BROKERS, LEFT))}
         told.update(f"{key.topic} p{key.partition}: {NO_BROKERS}, {LEFT}" for key in left)
@@ -560,18 +564,18 @@ def _without_short(
 ) -> tuple[Rebuild, frozenset[TopicPartition]]:
     """What finds too few brokers stays as it is, and the others are planned beside it; also which stay."""
     left: frozenset[TopicPartition] = frozenset()
-    while short := _short(rebuild):
+    while short := _short_partitions(rebuild):
         left |= short
         rebuild = decide_rebuild(snapshot, replace(requested, untouched=requested.untouched | left))
     return rebuild, left
 
 
-def _short(rebuild: Rebuild) -> frozenset[TopicPartition]:
+def _short_partitions(rebuild: Rebuild) -> frozenset[TopicPartition]:
     """The partitions that find too few brokers."""
     return frozenset(p.key for p, n in zip(rebuild.scope.partitions, rebuild.unplaced, strict=True) if n)
 
 
-def _serve(snapshot: ClusterSnapshot, requested: RebuildRequest, budget: Budget) -> budgets.BudgetSelection:
+def _serve(snapshot: ClusterSnapshot, requested: RebuildRequest, budget: PlanBudget) -> budgets.BudgetSelection:
     """Choose what the budget takes; partitions that need no copy, or find no place for one, are served anyway.
 
     O(partitions): what fits follows from the racks of the replicas that stay.
@@ -579,15 +583,15 @@ def _serve(snapshot: ClusterSnapshot, requested: RebuildRequest, budget: Budget)
     if not budget.given:
         return budgets.BudgetSelection(indices=frozenset())
     scope = scope_of(snapshot, requested.scope)
-    world = _observed(snapshot, scope, requested)
+    world = _observe_brokers(snapshot, scope, requested)
     able, _ = set_stranded_apart(scope.partitions, frozenset(world.live))
     targets = frozenset(world.change.targets)
     kept = ((i, p, tuple(b for b in p.current if b in targets)) for i, p in enumerate(able))
     openings = {i: (row, p.wanted) for i, p, row in kept if p.wanted > len(row) and p.key not in requested.untouched}
     topics = [p.key.topic for p in able]
-    rule = GroupRule(requested.min_rack_ids, tags=requested.constraints.on(snapshot, set(topics)))
+    rule = SpreadRule(requested.min_rack_ids, tags=requested.constraints.on(snapshot, set(topics)))
     grouping = Grouping.of(rule, world.racks, targets.difference(world.closed), topics)
-    units = {i: a.room.units for a in alike(openings, grouping, repairs=False) for i in a.members}
+    units = {i: a.room.units for a in group_partitions(openings, grouping, repairs=False) for i in a.members}
     changes = [
         budgets.PartitionChange(
             index=i, key=able[i].key, copies=n, size_bytes=able[i].size_bytes, rank=len(row) - wanted
@@ -599,7 +603,7 @@ def _serve(snapshot: ClusterSnapshot, requested: RebuildRequest, budget: Budget)
     return budgets.serve(changes, budget)
 
 
-def _told(
+def _with_notes(
     rebuild: Rebuild, request: ReplicationRequest, served: budgets.BudgetSelection, pinned: tuple[TopicPartition, ...]
 ) -> Plan:
     """The rebuild's plan with what pins and budget kept back in its rules, notes and argument."""
@@ -638,5 +642,5 @@ def _above_replicas(
         and int(value) > replication
     ]
     severity, words = min_isr_above_replicas(snapshot.kafka_version)
-    lines = [f"min.insync.replicas is above {replication} for {some(short)}: {words}"] if short else []
+    lines = [f"min.insync.replicas is above {replication} for {few_of(short)}: {words}"] if short else []
     return (lines, []) if severity is Severity.ERROR else ([], lines)

@@ -25,9 +25,9 @@ from kafkakit.placement.problem import (
     PlacementProblem,
     PlannedPartition,
 )
-from kafkakit.placement.rebuild_search import Chosen, Found, choose_small, is_small, search
-from kafkakit.placement.rebuild_task import Row, Task, explain_shortage, filled, make_task, placeable
-from kafkakit.placement.watch import Watch
+from kafkakit.placement.rebuild_search import ChosenSets, RebuildResult, choose_small, is_small, search
+from kafkakit.placement.rebuild_task import RebuildTask, Row, explain_shortage, fill_row, make_task, placeable_copies
+from kafkakit.placement.watch import SearchWatch
 from kafkakit.topicmappr.decide.storage import (
     MOST_BYTES,
     RANGE_INCREASED,
@@ -41,7 +41,7 @@ STOPPED = "the search was ended early: a smaller range of free bytes may be poss
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
+class BytesPlacement:
     """A placement by bytes, why copies found no broker (if any), free bytes, and who could get copies."""
 
     placement: Placement
@@ -66,12 +66,12 @@ def place_stored(
     facts: StorageFacts | None,
     problem: PlacementProblem,
     change: BrokerChange,
-    watch: Watch,
+    watch: SearchWatch,
     *,
     optimize: OptimizeFor,
     factor: Fraction,
     forced: bool,
-) -> Stored:
+) -> BytesPlacement:
     """Place what must move (all replicas, when forced) by bytes; `facts` say where the sizes come from.
 
     A new copy reserves its size times `factor`, and no broker gets more than it has room for. Copies that find
@@ -92,8 +92,8 @@ def place_stored(
         if optimize is OptimizeFor.DISTRIBUTION
         else [_leader_kept(old, new, forced) for old, new in zip(current, lists, strict=True)]
     )
-    bound, argument, proof = _proven(task, found, chosen, lists, unplaced)
-    return Stored(
+    bound, argument, proof = _prove_bytes(task, found, chosen, lists, unplaced)
+    return BytesPlacement(
         placement=Placement(
             replicas=ordered,
             unplaced=unplaced,
@@ -113,7 +113,7 @@ def place_stored(
     )
 
 
-def place_task(task: Task, watch: Watch) -> tuple[tuple[Row, ...], Found, Chosen | None]:
+def place_task(task: RebuildTask, watch: SearchWatch) -> tuple[tuple[Row, ...], RebuildResult, ChosenSets | None]:
     """Lists with a broker for as many copies as possible, what the search found, and what a full search proved."""
     found = search(task, watch)
     if not is_small(task) or watch.stopped():
@@ -121,11 +121,11 @@ def place_task(task: Task, watch: Watch) -> tuple[tuple[Row, ...], Found, Chosen
     watch.phase("searching every placement")
     chosen = choose_small(task, found.lists, found.range_bound or 0, watch)
     racks = task.problem.racks
-    lists = tuple(filled(row, sorted(s), racks) for row, s in zip(task.rows, chosen.sets, strict=True))
+    lists = tuple(fill_row(row, sorted(s), racks) for row, s in zip(task.rows, chosen.sets, strict=True))
     return lists, found, chosen
 
 
-def _refuse_beyond_exact(task: Task, factor: Fraction) -> None:
+def _refuse_beyond_exact(task: RebuildTask, factor: Fraction) -> None:
     """What new copies reserve must fit 64 bits in sum, with room to spare."""
     total = sum(reserve * len(row) for reserve, row in zip(task.reserve, task.rows, strict=True))
     if total > MOST_BYTES:
@@ -155,18 +155,18 @@ def _leader_kept(old: Row, new: Row, forced: bool) -> Row:
 
 
 def _shortages(
-    task: Task,
+    task: RebuildTask,
     lists: Sequence[Row],
     unplaced: Sequence[int],
     change: BrokerChange,
     factor: Fraction,
-    chosen: Chosen | None,
+    chosen: ChosenSets | None,
 ) -> tuple[str, ...]:
     """First what racks and broker counts alone forbid, then what has no room."""
     if not any(unplaced):
         return ()
     problem = task.problem
-    able = placeable(task)
+    able = placeable_copies(task)
     bare = tuple(len(task.rows[i]) - able[i] if missing else 0 for i, missing in enumerate(unplaced))
     live = {b: problem.rack_of(b) for b in problem.targets}
     lines = explain_unplaced(problem, bare, live)
@@ -177,13 +177,13 @@ def _shortages(
     return lines
 
 
-def _fills_all(task: Task, lists: Sequence[Row]) -> bool:
+def _fills_all(task: RebuildTask, lists: Sequence[Row]) -> bool:
     """True where every copy that racks and constraints let have a broker has one."""
-    return all(len(new) == n for new, n in zip(lists, placeable(task), strict=True))
+    return all(len(new) == n for new, n in zip(lists, placeable_copies(task), strict=True))
 
 
-def _proven(
-    task: Task, found: Found, chosen: Chosen | None, lists: Sequence[Row], unplaced: Sequence[int]
+def _prove_bytes(
+    task: RebuildTask, found: RebuildResult, chosen: ChosenSets | None, lists: Sequence[Row], unplaced: Sequence[int]
 ) -> tuple[int, str, Proof]:
     """The least bytes any plan with these copies and this range must copy: bound, argument, proof."""
     problem, arrays = task.problem, found.arrays
@@ -211,13 +211,13 @@ def _proven(
     return window.bound.value, argument_of(arrays.table, window), proof
 
 
-def _cost(task: Task, lists: Sequence[Row]) -> int:
+def _cost(task: RebuildTask, lists: Sequence[Row]) -> int:
     rows = zip(task.problem.partitions, task.size, lists, strict=True)
     return sum(size * sum(1 for b in new if b not in p.current) for p, size, new in rows if new != p.current)
 
 
 def _range_notes(
-    task: Task, found: Found, chosen: Chosen | None, lists: Sequence[Row], unplaced: Sequence[int]
+    task: RebuildTask, found: RebuildResult, chosen: ChosenSets | None, lists: Sequence[Row], unplaced: Sequence[int]
 ) -> tuple[str, ...]:
     reached = task.range_after(lists)
     words = f"free bytes of the listed brokers end {format_bytes(reached)} apart"
@@ -230,7 +230,9 @@ def _range_notes(
     return (f"{words}; no placement can do better than {format_bytes(found.range_bound)}",)
 
 
-def _free_change(task: Task, lists: Sequence[Row], sizes: Sizes, change: BrokerChange, factor: Fraction) -> FreeChange:
+def _free_change(
+    task: RebuildTask, lists: Sequence[Row], sizes: Sizes, change: BrokerChange, factor: Fraction
+) -> FreeChange:
     """Free bytes of the brokers that the request touches, as far as their disks are known."""
     partitions = task.problem.partitions
     holding = {b for p in partitions for b in p.current}
@@ -290,12 +292,12 @@ def evacuate(
     Raises `OperationFailedError` where a list has no other replica.
     """
     return [
-        _swapped(p, row, evacuated[p.key.topic]) if p.key.topic in evacuated else row
+        _swap_brokers(p, row, evacuated[p.key.topic]) if p.key.topic in evacuated else row
         for p, row in zip(partitions, lists, strict=True)
     ]
 
 
-def _swapped(partition: PlannedPartition, row: ReplicaRow, away: Collection[int]) -> ReplicaRow:
+def _swap_brokers(partition: PlannedPartition, row: ReplicaRow, away: Collection[int]) -> ReplicaRow:
     if not row or row[0] not in away:
         return row
     for k, broker in enumerate(row):

@@ -12,13 +12,13 @@ from dataclasses import replace
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import StorageFacts
-from kafkakit.core.text import some
+from kafkakit.core.text import few_of
 from kafkakit.placement.broker_disks import failed_copies
 from kafkakit.placement.group_rooms import Grouping
-from kafkakit.placement.group_rule import NONE_CLOSED, ClosedBrokers, GroupRule, racks_to_spread
+from kafkakit.placement.group_rule import NONE_CLOSED, ClosedBrokers, SpreadRule, racks_to_spread
 from kafkakit.placement.openings import BrokerPool, pool_of
 from kafkakit.placement.problem import PlannedPartition, set_stranded_apart
-from kafkakit.placement.watch import UNWATCHED, Watch, budgeted
+from kafkakit.placement.watch import UNWATCHED, SearchWatch, with_budget
 from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.dirs import fit_dirs
 from kafkakit.topicmappr.decide.drain import DrainProblem, place_leaving
@@ -31,14 +31,14 @@ def decide_repair(
     snapshot: ClusterSnapshot,
     request: RepairRequest,
     facts: StorageFacts | None = None,
-    watch: Watch = UNWATCHED,
+    watch: SearchWatch = UNWATCHED,
 ) -> PlannedChange:
     """Decide who takes the replicas that are offline; every other replica stays where it is.
 
     Each partition ends with as many replicas as it lists. One without a live copy in sync is left, with a warning. See
     `decide_drain` for what comes out even, what a budget leaves, and the cost.
     """
-    watch = budgeted(watch)
+    watch = with_budget(watch)
     return fit_dirs(
         snapshot,
         lambda closed: place_leaving(snapshot, request, repair_problem(snapshot, request, closed), facts, watch),
@@ -54,7 +54,7 @@ def repair_problem(
     scope = scope_of(snapshot, TopicScope(topics=request.topics, topics_exclude=request.topics_exclude))
     holding = frozenset(b for p in scope.partitions for b in p.current)
     named = named_brokers(snapshot, "--brokers", request.brokers, holding) if request.brokers else None
-    offline = _offline(snapshot, scope, pool)
+    offline = _offline_replicas(snapshot, scope, pool)
     wanted = offline if named is None else {i: gone & named for i, gone in offline.items() if gone & named}
     if wanted and not pool.open:
         raise UsageError("no live broker takes new replicas", hint="start brokers, or uncordon log dirs")
@@ -69,13 +69,13 @@ def repair_problem(
     }
     keys = [p.key for p in scope.partitions]
     receivers = pool.receiving()
-    rule = GroupRule(
+    rule = SpreadRule(
         request.min_rack_ids,
         racks_to_spread(receivers, pool.racks) if request.spread else (),
         request.constraints.on(snapshot, scope.selection.selected),
         replace(closed, failed={keys[i]: gone for i, gone in offline.items()}),
     )
-    where = _where(scope.partitions, wanted, pool)
+    where = _where_text(scope.partitions, wanted, pool)
     return DrainProblem(
         scope=scope,
         pool=pool,
@@ -86,13 +86,13 @@ def repair_problem(
         stranded=stranded,
         pinned=tuple(keys[i] for i in sorted(pinned)),
         standing=tuple(scope.partitions[i] for i in sorted(pinned & wanted.keys())),
-        title=f"Replace the offline replicas{f' of brokers {some(sorted(named))}' if named else ''}",
+        title=f"Replace the offline replicas{f' of brokers {few_of(sorted(named))}' if named else ''}",
         origin=where,
         nothing="its broker, since none is offline",
     )
 
 
-def _offline(snapshot: ClusterSnapshot, scope: Scope, pool: BrokerPool) -> dict[int, frozenset[int]]:
+def _offline_replicas(snapshot: ClusterSnapshot, scope: Scope, pool: BrokerPool) -> dict[int, frozenset[int]]:
     """By partition the brokers whose replica is offline."""
     failed = failed_copies(snapshot)
     none: frozenset[int] = frozenset()
@@ -104,12 +104,14 @@ def _offline(snapshot: ClusterSnapshot, scope: Scope, pool: BrokerPool) -> dict[
     return found
 
 
-def _where(partitions: tuple[PlannedPartition, ...], wanted: Mapping[int, frozenset[int]], pool: BrokerPool) -> str:
+def _where_text(
+    partitions: tuple[PlannedPartition, ...], wanted: Mapping[int, frozenset[int]], pool: BrokerPool
+) -> str:
     """Where the offline replicas were: dead brokers, and failed log dirs of live ones."""
     count = Counter(b for i, gone in wanted.items() for b in partitions[i].current if b in gone)
     dead, alive = (sorted(b for b in count if (b in pool.live) is is_live) for is_live in (False, True))
     parts = [
-        *([f"{'dead broker' if len(dead) == 1 else 'dead brokers'} {some(dead)}"] if dead else []),
-        *([f"failed log dirs of {'broker' if len(alive) == 1 else 'brokers'} {some(alive)}"] if alive else []),
+        *([f"{'dead broker' if len(dead) == 1 else 'dead brokers'} {few_of(dead)}"] if dead else []),
+        *([f"failed log dirs of {'broker' if len(alive) == 1 else 'brokers'} {few_of(alive)}"] if alive else []),
     ]
     return " and ".join(parts) or "failed log dirs"

@@ -26,16 +26,16 @@ from kafkakit.core.plan import (
     identity_of,
 )
 from kafkakit.core.selection import TopicSelection
-from kafkakit.core.text import abort_command, some
+from kafkakit.core.text import abort_command, few_of
 from kafkakit.placement.by_size.attempt import Attempt
 from kafkakit.placement.by_size.layout import Disks, LoadsNow, bytes_now, counts_now
 from kafkakit.placement.by_size.lp_relaxation import (
     BalanceGoal,
     BalanceProblem,
     DemandGroups,
-    Limits,
+    LoadLimits,
+    LoadWindow,
     RangeGoal,
-    Window,
     demand_groups_of,
 )
 from kafkakit.placement.by_size.proof import argument_of, explain_infeasible, proof_of
@@ -47,16 +47,16 @@ from kafkakit.placement.log_dirs_balance import HomelessCopy
 from kafkakit.placement.minimal import substitute
 from kafkakit.placement.openings import OpeningsTask, fill_openings, group_openings, pool_of
 from kafkakit.placement.problem import PlannedPartition, rackless_note, stranded_warning
-from kafkakit.placement.watch import UNWATCHED, Watch, budgeted
-from kafkakit.topicmappr.decide.assembly import Decision, assemble
+from kafkakit.placement.watch import UNWATCHED, SearchWatch, with_budget
+from kafkakit.topicmappr.decide.assembly import PlanDecision, assemble
 from kafkakit.topicmappr.decide.dirs import fit_dirs, with_destinations
 from kafkakit.topicmappr.decide.replan_situation import (
-    Kind,
-    MoveState,
+    GoalKind,
     Places,
     PlanGoal,
     PlanLimits,
     ReplannedPartition,
+    ReplanState,
     Situation,
     drift_of,
     goal_of,
@@ -83,7 +83,7 @@ class MoveChange(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class ReplanChange:
     """One partition: where it is, where the old plan and the new one put it (None: the plan says nothing)."""
 
     key: TopicPartition
@@ -104,14 +104,14 @@ class Replan:
     plan: Plan
     goal: PlanGoal
     drift: tuple[str, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[ReplanChange, ...]
     holds: bool
     intact: bool
     leads_to: str
     reasons: tuple[str, ...]
     left_alone: int
 
-    def having(self, *fates: MoveChange) -> tuple[Change, ...]:
+    def having(self, *fates: MoveChange) -> tuple[ReplanChange, ...]:
         """The changes of these fates."""
         return tuple(c for c in self.changes if c.fate in fates)
 
@@ -166,7 +166,7 @@ def _decide(
     )
     if limits is not None:
         limits.require(solved.lists)
-    new, homeless = _assembled(plan, snapshot, situation, places, goal, solved, sizes)
+    new, homeless = _assemble_plan(plan, snapshot, situation, places, goal, solved, sizes)
     changes = tuple(_changes(situation, solved))
     drift = drift_of(plan, snapshot, situation)
     replanned = Replan(
@@ -192,7 +192,7 @@ def _sizes(snapshot: ClusterSnapshot, facts: StorageFacts | None, places: Places
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Solved:
+class SolvedLists:
     """Lists in the order of the rows; `holds` says that the plan as it stood keeps the goal.
 
     `reasons` tell why partitions find no place, `left_alone` counts these. `leads_to` says in words where the plan as
@@ -208,24 +208,24 @@ class Solved:
     leads_to: str = ""
 
 
-def _assembled(
+def _assemble_plan(
     plan: Plan,
     snapshot: ClusterSnapshot,
     situation: Situation,
     places: Places,
     goal: PlanGoal,
-    solved: Solved,
+    solved: SolvedLists,
     sizes: Sizes | None,
 ) -> tuple[Plan, Sequence[HomelessCopy]]:
     """The new plan over the partitions that no other process is moving, and its copies that find no log dir."""
     ours = [(i, row) for i, row in enumerate(situation.rows) if not row.foreign]
     topics = sorted({row.topic.name for _, row in ours})
     scope = Scope(
-        tuple(_planned(row, solved.lists[i]) for i, row in ours),
+        tuple(_planned_partition(row, solved.lists[i]) for i, row in ours),
         {row.topic.name: row.topic.topic_id for _, row in ours},
         TopicSelection(tuple(topics), ()),
     )
-    stranded = [_planned(places.rows[i], places.rows[i].live) for i in sorted(places.stranded)]
+    stranded = [_planned_partition(places.rows[i], places.rows[i].live) for i in sorted(places.stranded)]
     foreign = len(situation.rows) - len(ours)
     notes = [f"replanned from {identity_of(plan)}", *solved.notes]
     notes += rackless_note(places.receivers, places.racks)
@@ -244,7 +244,7 @@ def _assembled(
         made = abort_command("kafkakit", [row.key for row in situation.rows if row.hangs])
         notes.append(f"cancel the moves that cannot end before this plan is applied: {made}")
     certificate = solved.certificate
-    decision = Decision(
+    decision = PlanDecision(
         replicas=[solved.lists[i] for i, _ in ours],
         certificate=certificate,
         targets=places.targets,
@@ -261,7 +261,7 @@ def _assembled(
     return assemble(snapshot, words, scope, _with_old_dirs(plan, scope, decision)), decision.homeless
 
 
-def _planned(row: ReplannedPartition, new: tuple[int, ...]) -> PlannedPartition:
+def _planned_partition(row: ReplannedPartition, new: tuple[int, ...]) -> PlannedPartition:
     isr = row.partition.isr
     return PlannedPartition(
         key=row.key,
@@ -272,7 +272,7 @@ def _planned(row: ReplannedPartition, new: tuple[int, ...]) -> PlannedPartition:
     )
 
 
-def _with_old_dirs(plan: Plan, scope: Scope, decision: Decision) -> Decision:
+def _with_old_dirs(plan: Plan, scope: Scope, decision: PlanDecision) -> PlanDecision:
     """The log dirs that the old plan chose, for copies that the new one makes too."""
     old = {m.key: m.dirs for m in plan.moves if m.dirs}
     if not old:
@@ -295,14 +295,14 @@ def _dir_moves(plan: Plan, snapshot: ClusterSnapshot) -> Iterator[DirMove]:
             yield move
 
 
-def _changes(situation: Situation, solved: Solved) -> Iterator[Change]:
+def _changes(situation: Situation, solved: SolvedLists) -> Iterator[ReplanChange]:
     """What becomes of every partition that either plan moves, in the order of the rows."""
     for row, new in zip(situation.rows, solved.lists, strict=True):
         old = row.move.after if row.move is not None else None
         moves = new != row.live and not row.foreign
-        if row.state in (MoveState.DONE, MoveState.RUNNING) and new == row.start:
-            fate = MoveChange.DONE if row.state is MoveState.DONE else MoveChange.RUNNING
-        elif row.move is None or row.state is MoveState.DONE:
+        if row.state in (ReplanState.DONE, ReplanState.RUNNING) and new == row.start:
+            fate = MoveChange.DONE if row.state is ReplanState.DONE else MoveChange.RUNNING
+        elif row.move is None or row.state is ReplanState.DONE:
             if not moves:
                 continue
             fate = MoveChange.ADDED
@@ -310,22 +310,22 @@ def _changes(situation: Situation, solved: Solved) -> Iterator[Change]:
             fate = MoveChange.DROPPED
         else:
             fate = MoveChange.KEPT if new == old else MoveChange.CHANGED
-        yield Change(key=row.key, fate=fate, now=row.live, old=old, new=new if moves else None)
+        yield ReplanChange(key=row.key, fate=fate, now=row.live, old=old, new=new if moves else None)
     for move in situation.gone:
-        yield Change(key=move.key, fate=MoveChange.DROPPED, now=(), old=move.after, new=None)
+        yield ReplanChange(key=move.key, fate=MoveChange.DROPPED, now=(), old=move.after, new=None)
 
 
 Lists = list[tuple[int, ...]]
 
 
-def solve_bytes(places: Places, goal: PlanGoal, sizes: Sizes, plan_limits: PlanLimits | None) -> Solved:
+def solve_bytes(places: Places, goal: PlanGoal, sizes: Sizes, plan_limits: PlanLimits | None) -> SolvedLists:
     """New lists in the order of the rows: those of the plan where they keep the goal, else with few deviations.
 
     First only copies that are still to be made are sent elsewhere, which copies no byte more; where that is not
     enough any replica may move. Raises `InfeasibleError` when nothing brings the loads inside the goal. Cost: at
     most two plans and a bound on arrays.
     """
-    start = [_standing(places, row, i) for i, row in enumerate(places.rows)]
+    start = [_standing_list(places, row, i) for i, row in enumerate(places.rows)]
     problem = replace(_world(places, goal, sizes, start), limits=plan_limits)
     table = problem.table(start)
     loads, limits = table.loads(table.home), problem.balance.limits
@@ -340,7 +340,7 @@ def solve_bytes(places: Places, goal: PlanGoal, sizes: Sizes, plan_limits: PlanL
             raise _impossible(problem, table, goal)
         lists = [_in_place(row, new) for row, new in zip(places.rows, places.lists_of(table, found.at), strict=True)]
         lists = lists if plan_limits is None else plan_limits.led(table, lists)
-    return Solved(
+    return SolvedLists(
         lists=tuple(lists),
         holds=inside and planned,
         certificate=_certify_bytes(problem, goal, lists),
@@ -357,7 +357,7 @@ def _in_place(row: ReplannedPartition, new: tuple[int, ...]) -> tuple[int, ...]:
     return substitute(row.live, set(new), [b for b in new if b not in row.live])
 
 
-def _standing(places: Places, row: ReplannedPartition, i: int) -> tuple[int, ...]:
+def _standing_list(places: Places, row: ReplannedPartition, i: int) -> tuple[int, ...]:
     """The planned list, where planned copies that can no longer be made fall back to the copies they replace."""
     if row.under_way:
         return row.start
@@ -381,7 +381,7 @@ class ReplanProblem:
     now: LoadsNow
     balance: BalanceGoal
     limits: PlanLimits | None = None
-    watch: Watch = field(default_factory=lambda: budgeted(UNWATCHED))
+    watch: SearchWatch = field(default_factory=lambda: with_budget(UNWATCHED))
 
     def table(self, lists: Sequence[tuple[int, ...]]) -> SlotTable:
         """The arrays of these lists."""
@@ -398,7 +398,7 @@ class ReplanProblem:
                 return found
         return None
 
-    def proven(self, max_deviation: int, copied: int) -> tuple[SlotTable, Window, Proof] | None:
+    def proven(self, max_deviation: int, copied: int) -> tuple[SlotTable, LoadWindow, Proof] | None:
         """The live lists, the window that bounds what reaching the deviation copies, and its proof.
 
         None where nothing is proven, or more than a plan really copies.
@@ -421,7 +421,7 @@ def _world(places: Places, goal: PlanGoal, sizes: Sizes, start: Lists) -> Replan
             # A copy that is being made counts as far as it has come; used bytes count it so too.
             held[b] = held.get(b, 0) + (copies.get(b, 0) if copies and b in row.partition.adding else weight)
     disks = Disks(storage=sizes.brokers, log_dirs=sizes.log_dirs, max_use=goal.max_use, head_room=goal.head_room)
-    banded = goal.kind is Kind.BAND
+    banded = goal.kind is GoalKind.BAND
     now = _with_old_room(bytes_now(held, disks, places.brokers, by_free=not banded), places, weights)
     table = places.table(start, weights, now)
     demand = demand_groups_of(table)
@@ -441,7 +441,7 @@ def _with_old_room(now: LoadsNow, places: Places, weights: list[int]) -> LoadsNo
     room = dict(now.room)
     ended: dict[int, int] = {}
     for row, weight in zip(places.rows, weights, strict=True):
-        if row.state is MoveState.DONE and row.move is not None:
+        if row.state is ReplanState.DONE and row.move is not None:
             for b in row.move.removing:
                 ended[b] = ended.get(b, 0) + weight
             for b in row.move.adding:
@@ -488,7 +488,7 @@ def _impossible(case: ReplanProblem, table: SlotTable, goal: PlanGoal) -> Infeas
     )
 
 
-def solve_counts(snapshot: ClusterSnapshot, plan: Plan, goal: PlanGoal, places: Places) -> Solved:
+def solve_counts(snapshot: ClusterSnapshot, plan: Plan, goal: PlanGoal, places: Places) -> SolvedLists:
     """New lists in the order of the rows. Partitions that find no place keep the list they have; `reasons` say why.
 
     Cost: one small flow; with even counts as goal, at most two more plans on arrays.
@@ -510,26 +510,28 @@ def solve_counts(snapshot: ClusterSnapshot, plan: Plan, goal: PlanGoal, places: 
     )
     chosen, _ = fill_openings(OpeningsTask(rooms, _loads(snapshot, goal, places, lists, openings)))
     for i, new in chosen.items():
-        lists[i] = _filled(places.rows[i], openings[i][0], new)
+        lists[i] = _fill_list(places.rows[i], openings[i][0], new)
     for i in unfit:
         lists[i] = places.rows[i].live
     notes: list[str] = []
     holds = not openings
-    if goal.kind is Kind.COUNTS and places.receivers and not unfit:
-        evened, note, holds_counts = _even(places, goal, lists)
+    if goal.kind is GoalKind.COUNTS and places.receivers and not unfit:
+        evened, note, holds_counts = _even_counts(places, goal, lists)
         lists, holds = evened, holds and holds_counts
         notes += [note] * bool(note)
     # What the plan had left alone already is no news.
     news = [
-        i for i in sorted(unfit) if places.rows[i].state is not MoveState.STILL or places.lost & {*places.rows[i].live}
+        i
+        for i in sorted(unfit)
+        if places.rows[i].state is not ReplanState.STILL or places.lost & {*places.rows[i].live}
     ]
     full = places.rule.closed
     reasons = tuple(
         f"{full.explain(keys[i], places.rows[i].size) or f'{keys[i]}: no valid broker is left'}"
-        f" for {openings[i][1] - len(openings[i][0])} replica(s); it stays on {some(places.rows[i].live)}"
+        f" for {openings[i][1] - len(openings[i][0])} replica(s); it stays on {few_of(places.rows[i].live)}"
         for i in news
     )
-    return Solved(
+    return SolvedLists(
         lists=tuple(lists),
         holds=holds,
         certificate=_certify_counts(plan, goal, places, lists),
@@ -539,7 +541,7 @@ def solve_counts(snapshot: ClusterSnapshot, plan: Plan, goal: PlanGoal, places: 
     )
 
 
-def _filled(row: ReplannedPartition, kept: tuple[int, ...], new: Sequence[int]) -> tuple[int, ...]:
+def _fill_list(row: ReplannedPartition, kept: tuple[int, ...], new: Sequence[int]) -> tuple[int, ...]:
     """New brokers in the places that come free; a copy that is there comes before one that is still to be made."""
     return substitute(row.start, set(kept), new)
 
@@ -560,7 +562,7 @@ def _loads(
     return {b: max(0, held[b]) for b in places.receivers}
 
 
-def _counted(places: Places) -> ReplanProblem:
+def _count_problem(places: Places) -> ReplanProblem:
     """Counts of where copies are live, and the range that the plan's counts keep to."""
     held = Counter(b for row in places.rows for b in row.live)
     immovable = Counter(b for i in places.immovable for b in places.rows[i].start)
@@ -571,9 +573,9 @@ def _counted(places: Places) -> ReplanProblem:
     return ReplanProblem(places, weights, now, RangeGoal(limits))
 
 
-def _even(places: Places, goal: PlanGoal, lists: Lists) -> tuple[Lists, str, bool]:
+def _even_counts(places: Places, goal: PlanGoal, lists: Lists) -> tuple[Lists, str, bool]:
     """Bring counts into the goal's range with the fewest deviations; lists, a note where it is not reached, holds?"""
-    problem = _counted(places)
+    problem = _count_problem(places)
     table = problem.table(lists)
     measured = problem.balance.measure(table.loads(table.home))
     if measured <= goal.max_deviation:
@@ -596,7 +598,7 @@ def _certify_counts(plan: Plan, goal: PlanGoal, places: Places, lists: Lists) ->
 
     objective = sum(cost(row, len(set(new) - set(row.live))) for row, new in moved)
     forced = copies_under_way(places.rows, unit)
-    if goal.kind is Kind.COUNTS and unit == "replicas":
+    if goal.kind is GoalKind.COUNTS and unit == "replicas":
         found = _by_prices(places, goal, lists, forced, objective)
         if found is not None:
             return found
@@ -609,7 +611,7 @@ def _certify_counts(plan: Plan, goal: PlanGoal, places: Places, lists: Lists) ->
 
 def _by_prices(places: Places, goal: PlanGoal, lists: Lists, forced: int, objective: int) -> Certificate | None:
     """The bound on copies that bring the live counts into the goal's range; None where the lists are not in it."""
-    problem = _counted(places)
+    problem = _count_problem(places)
     final = problem.table(lists)
     loads = final.loads(final.home)
     if problem.balance.measure(loads) > goal.max_deviation or (loads > problem.balance.limits.ceiling).any():
@@ -638,7 +640,7 @@ def copies_under_way(rows: Sequence[ReplannedPartition], unit: str) -> int:
     )
 
 
-def _proof_at_rest(table: SlotTable, demand: DemandGroups, window: Window, limits: Limits) -> Proof | None:
+def _proof_at_rest(table: SlotTable, demand: DemandGroups, window: LoadWindow, limits: LoadLimits) -> Proof | None:
     """The proof of a window for a plan that need not lie where the window is cheapest; None where it proves nothing.
 
     A side that has no price and is a hard limit says nothing of the window's place, so it is left out or is the hard
@@ -650,10 +652,10 @@ def _proof_at_rest(table: SlotTable, demand: DemandGroups, window: Window, limit
     if not proof.slides:
         return proof
     hard = zip(limits.floor.tolist(), limits.ceiling.tolist(), limits.even.tolist(), strict=True)
-    return replace(proof, limits=tuple(_loosened(x, *h) for x, h in zip(proof.limits, hard, strict=True)))
+    return replace(proof, limits=tuple(_loosen_limit(x, *h) for x, h in zip(proof.limits, hard, strict=True)))
 
 
-def _loosened(limit: BrokerLimit, floor: int, ceiling: int, even: bool) -> BrokerLimit:
+def _loosen_limit(limit: BrokerLimit, floor: int, ceiling: int, even: bool) -> BrokerLimit:
     if not even:
         return limit
     if not limit.slides:

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 from kafkakit.core.errors import InfeasibleError, InputError, UsageError
 from kafkakit.core.model import ClusterSnapshot, Partition, Topic, TopicPartition
 from kafkakit.core.plan import BrokerLoad, Move, PlacementRules, Plan, ScopeEntry
-from kafkakit.core.quantities import counted, format_bytes, format_percent, parse_percent, parse_size
+from kafkakit.core.quantities import count_of, format_bytes, format_percent, parse_percent, parse_size
 from kafkakit.core.selection import BrokerList, TopicSelection, parse_broker_list
-from kafkakit.core.text import some
+from kafkakit.core.text import few_of
 from kafkakit.placement.by_size.layout import LoadsNow, lists_of
 from kafkakit.placement.by_size.lp_relaxation import PPM, shares
 from kafkakit.placement.by_size.slots import SlotTable, counts_of, make_table
-from kafkakit.placement.group_rule import GroupRule, TagRules
+from kafkakit.placement.group_rule import SpreadRule, TagRules
 from kafkakit.placement.leaders import NO_LEADER, leaders_within
 from kafkakit.placement.minimal import substitute
 from kafkakit.placement.openings import pool_of
@@ -35,7 +35,7 @@ from kafkakit.topicmappr.decide.rebalance_goal import (
     with_count_limits,
     with_leader_limits,
 )
-from kafkakit.topicmappr.decide.request_fields import MOST_BAND, Ceilings, Goal
+from kafkakit.topicmappr.decide.request_fields import MOST_BAND, Ceilings, LoadGoal
 from kafkakit.topicmappr.decide.requests import RebalanceRequest
 from kafkakit.topicmappr.decide.scope import Scope
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from kafkakit.core.columns import Bools, Ints
 
 
-class MoveState(StrEnum):
+class ReplanState(StrEnum):
     """What became of a partition since the plan; the first three and `overtaken` are of planned moves."""
 
     DONE = "done"
@@ -69,7 +69,7 @@ class ReplannedPartition:
     partition: Partition
     live: tuple[int, ...]
     start: tuple[int, ...]
-    state: MoveState
+    state: ReplanState
     move: Move | None = None
     under_way: bool = False
     hangs: bool = False
@@ -87,7 +87,7 @@ class ReplannedPartition:
     @property
     def foreign(self) -> bool:
         """True when another process is moving the partition: no plan of ours may touch it."""
-        return self.under_way and self.state is not MoveState.RUNNING
+        return self.under_way and self.state is not ReplanState.RUNNING
 
     def stranded(self, alive: frozenset[int]) -> bool:
         """True when no live broker has a copy in sync, so nothing can be copied from it."""
@@ -113,7 +113,7 @@ class Situation:
     arrived: tuple[int, ...]
     regrouped: tuple[tuple[int, str, str], ...]
 
-    def having(self, *states: MoveState) -> list[ReplannedPartition]:
+    def having(self, *states: ReplanState) -> list[ReplannedPartition]:
         """The rows in one of these states."""
         return [row for row in self.rows if row.state in states]
 
@@ -169,20 +169,24 @@ def _row(
         return _moving_row(topic, p, move, target or tuple(b for b in p.replicas if b not in p.removing), alive)
     live = p.replicas
     if move is None:
-        state = MoveState.NEW if entry is None else MoveState.STILL if live == entry.replicas else MoveState.CHANGED
+        state = (
+            ReplanState.NEW if entry is None else ReplanState.STILL if live == entry.replicas else ReplanState.CHANGED
+        )
         return ReplannedPartition(topic=topic, partition=p, live=live, start=live, state=state)
     if live == move.after:
-        return ReplannedPartition(topic=topic, partition=p, live=live, start=live, state=MoveState.DONE, move=move)
+        return ReplannedPartition(topic=topic, partition=p, live=live, start=live, state=ReplanState.DONE, move=move)
     if live == move.before:
         return ReplannedPartition(
-            topic=topic, partition=p, live=live, start=move.after, state=MoveState.WAITING, move=move
+            topic=topic, partition=p, live=live, start=move.after, state=ReplanState.WAITING, move=move
         )
     if set(live) == set(move.after) and move.adding:  # copied, and then put in another order
-        return ReplannedPartition(topic=topic, partition=p, live=live, start=live, state=MoveState.DONE, move=move)
+        return ReplannedPartition(topic=topic, partition=p, live=live, start=live, state=ReplanState.DONE, move=move)
     if set(live) == set(move.before) and set(live) != set(move.after):  # the copies are still to be made
         start = substitute(live, set(move.after), move.adding)
-        return ReplannedPartition(topic=topic, partition=p, live=live, start=start, state=MoveState.WAITING, move=move)
-    return ReplannedPartition(topic=topic, partition=p, live=live, start=live, state=MoveState.OVERTAKEN, move=move)
+        return ReplannedPartition(
+            topic=topic, partition=p, live=live, start=start, state=ReplanState.WAITING, move=move
+        )
+    return ReplannedPartition(topic=topic, partition=p, live=live, start=live, state=ReplanState.OVERTAKEN, move=move)
 
 
 def _moving_row(
@@ -192,12 +196,12 @@ def _moving_row(
     live = move.before if move is not None and set(move.before) == set(full) and move.before != target else full
     if move is not None and target == move.after:
         hangs = any(b not in alive for b in target if b not in live)
-        state = MoveState.WAITING if hangs else MoveState.RUNNING
+        state = ReplanState.WAITING if hangs else ReplanState.RUNNING
         return ReplannedPartition(
             topic=topic, partition=p, live=live, start=target, state=state, move=move,
             under_way=not hangs and live != target, hangs=hangs,
         )  # fmt: skip
-    state = MoveState.CHANGED if move is None else MoveState.OVERTAKEN
+    state = ReplanState.CHANGED if move is None else ReplanState.OVERTAKEN
     return ReplannedPartition(topic=topic, partition=p, live=live, start=target, state=state, move=move, under_way=True)
 
 
@@ -208,29 +212,29 @@ def drift_of(plan: Plan, snapshot: ClusterSnapshot, situation: Situation) -> tup
 
 def _drift(plan: Plan, snapshot: ClusterSnapshot, situation: Situation) -> Iterator[str]:
     if situation.lost:
-        yield f"of the plan's brokers {some(situation.lost)} are not alive"
+        yield f"of the plan's brokers {few_of(situation.lost)} are not alive"
     for broker, old, new in situation.regrouped:
         yield f"broker {broker} was in rack {old} and is in rack {new}"
     if situation.gone or situation.vanished:
-        gone = counted(situation.vanished, "partition")
+        gone = count_of(situation.vanished, "partition")
         yield f"{gone} of the plan are gone; {len(situation.gone)} of them were to be moved"
     hanging = [row for row in situation.rows if row.hangs]
     if hanging:
-        yield f"{_named(hanging)}: the move runs towards a broker that is not alive, and cannot end"
-    overtaken = situation.having(MoveState.OVERTAKEN)
+        yield f"{_names_text(hanging)}: the move runs towards a broker that is not alive, and cannot end"
+    overtaken = situation.having(ReplanState.OVERTAKEN)
     if overtaken:
-        yield f"{_named(overtaken)}: changed by another process, though the plan was to move them"
-    changed = situation.having(MoveState.CHANGED)
+        yield f"{_names_text(overtaken)}: changed by another process, though the plan was to move them"
+    changed = situation.having(ReplanState.CHANGED)
     if changed:
-        yield f"{_named(changed)}: changed by another process; the plan was to leave them"
-    added = situation.having(MoveState.NEW)
+        yield f"{_names_text(changed)}: changed by another process; the plan was to leave them"
+    added = situation.having(ReplanState.NEW)
     if added:
-        yield f"{_named(added)}: new since the plan"
+        yield f"{_names_text(added)}: new since the plan"
     yield from _growth(situation)
 
 
 def _growth(situation: Situation) -> Iterator[str]:
-    pending = [row for row in situation.having(MoveState.WAITING, MoveState.RUNNING) if row.move is not None]
+    pending = [row for row in situation.having(ReplanState.WAITING, ReplanState.RUNNING) if row.move is not None]
     then = [row.move.size_bytes for row in pending if row.move is not None]
     now = [row.size for row in pending]
     pairs = [(a, b) for a, b in zip(then, now, strict=True) if a is not None and b is not None]
@@ -245,8 +249,8 @@ def _growth(situation: Situation) -> Iterator[str]:
         )
 
 
-def _named(rows: list[ReplannedPartition]) -> str:
-    return some(row.key for row in rows)
+def _names_text(rows: list[ReplannedPartition]) -> str:
+    return few_of(row.key for row in rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,7 +264,7 @@ class Places:
 
     rows: Sequence[ReplannedPartition]
     racks: Mapping[int, str | None]
-    rule: GroupRule
+    rule: SpreadRule
     targets: tuple[int, ...]
     receivers: tuple[int, ...]
     leaving: frozenset[int]
@@ -309,9 +313,9 @@ class Places:
 
     def wanted(self, row: ReplannedPartition) -> int:
         """How many replicas the partition should have."""
-        if row.move is not None and row.state is not MoveState.OVERTAKEN:
+        if row.move is not None and row.state is not ReplanState.OVERTAKEN:
             return len(row.move.after)
-        if row.state is MoveState.STILL:  # as the plan left it
+        if row.state is ReplanState.STILL:  # as the plan left it
             return len(row.start)
         return self.replication or len(row.start)
 
@@ -357,7 +361,7 @@ class Places:
         return lists_of(table, at)
 
 
-class Kind(StrEnum):
+class GoalKind(StrEnum):
     """What limits the goal sets: shares of used bytes, a range of free bytes, a range of counts, or none."""
 
     BAND = "band"
@@ -376,7 +380,7 @@ class PlanGoal:
     `limits` is a request with the plan's limits on counts and leaders (None: it has none).
     """
 
-    kind: Kind
+    kind: GoalKind
     max_deviation: int
     leaving: frozenset[int] = frozenset()
     targets_only: bool = False
@@ -391,20 +395,20 @@ class PlanGoal:
     @property
     def by_bytes(self) -> bool:
         """True when sizes are needed."""
-        return self.kind in (Kind.BAND, Kind.FREE_RANGE)
+        return self.kind in (GoalKind.BAND, GoalKind.FREE_RANGE)
 
     def shown(self, max_deviation: int) -> str:
         """A deviation in words."""
-        if self.kind is Kind.BAND:
+        if self.kind is GoalKind.BAND:
             return f"a band of {max_deviation / PPM * 100:.4g}%"
-        if self.kind is Kind.FREE_RANGE:
+        if self.kind is GoalKind.FREE_RANGE:
             return f"a range of free bytes of {format_bytes(max_deviation)}"
         return f"a range of {max_deviation} in replica counts"
 
     @property
     def words(self) -> str:
         """The goal in words."""
-        if self.kind is Kind.PLACES:
+        if self.kind is GoalKind.PLACES:
             return "every replica on a broker that may hold it"
         return self.shown(self.max_deviation)
 
@@ -430,12 +434,12 @@ def places_of(plan: Plan, snapshot: ClusterSnapshot, situation: Situation, goal:
     pinned = set(rules.pinned)
     stranded = frozenset(i for i, row in enumerate(rows) if not row.under_way and row.stranded(alive))
     # What a budget left, and what has come since, would cost more than it allows.
-    later = set(rules.later) | {row.key for row in rows if rules.later and row.state is MoveState.NEW}
+    later = set(rules.later) | {row.key for row in rows if rules.later and row.state is ReplanState.NEW}
     immovable = stranded | {i for i, row in enumerate(rows) if row.under_way or row.key in pinned or row.key in later}
     return Places(
         rows=rows,
         racks=racks,
-        rule=GroupRule(
+        rule=SpreadRule(
             goal.min_rack_ids,
             _spread_now(rules, [b for b in targets if b in usable], racks),
             TagRules(plan.constraints) if plan.constraints else None,
@@ -523,7 +527,7 @@ def _limits(words: Mapping[str, str]) -> RebalanceRequest | None:
     return RebalanceRequest(
         brokers=BrokerList(ids=()),
         topics=(".*",),
-        goal=Goal(count_band=None if band is None else parse_percent(band, "count-band")),
+        goal=LoadGoal(count_band=None if band is None else parse_percent(band, "count-band")),
         ceilings=Ceilings(max_replicas=replicas, max_leaders=leaders, max_topic_leaders=of_topic),
         words={},
     )
@@ -535,23 +539,23 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _shape(plan: Plan) -> tuple[Kind, int]:
+def _shape(plan: Plan) -> tuple[GoalKind, int]:
     words, proof = plan.request, plan.certificate.proof
     targets = {b.id for b in plan.brokers}
     loads = [load for load in plan.after.brokers if load.broker in targets]
     if proof is not None and proof.load == "bytes" and proof.limits:
         if "band" in words:
             requested = int(parse_percent(words["band"], "band", most=MOST_BAND) * PPM)
-            return Kind.BAND, max(requested, _band(loads))
+            return GoalKind.BAND, max(requested, _band(loads))
         free = [load.free_bytes for load in loads if load.free_bytes is not None]
         reached = max(free, default=0) - min(free, default=0)
-        return Kind.FREE_RANGE, max(
+        return GoalKind.FREE_RANGE, max(
             parse_size(words["free-range"], "free-range") if "free-range" in words else 0, reached
         )
     counted = proof is not None and proof.load == "replicas" and bool(proof.limits)
     if words.get("force-rebuild") == "true" or counted:
-        return Kind.COUNTS, plan.after.replicas_max - plan.after.replicas_min
-    return Kind.PLACES, 0
+        return GoalKind.COUNTS, plan.after.replicas_max - plan.after.replicas_min
+    return GoalKind.PLACES, 0
 
 
 def _band(loads: list[BrokerLoad]) -> int:
@@ -594,7 +598,7 @@ class PlanLimits:
     def kept(self, lists: Lists) -> bool:
         """True when these lists keep the limits, each led by its first."""
         places = self.places
-        plain = make_table(lists, [1] * len(lists), {}, GroupRule(), receivers=(*places.targets, *places.receivers))
+        plain = make_table(lists, [1] * len(lists), {}, SpreadRule(), receivers=(*places.targets, *places.receivers))
         table = self.on(plain, lists)
         if table.counts is not None and table.counts.outside(counts_of(table, table.home)):
             return False

@@ -203,7 +203,7 @@ class BalanceWithin(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Goal:
+class LoadGoal:
     """What loads should look like in the end; without any of these kafka-kit's thresholds and tolerance rule.
 
     `band` is a part of each broker's share, `free_range_bytes` the largest difference of free bytes between two
@@ -312,7 +312,7 @@ NO_CEILINGS = Ceilings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
+class PlanBudget:
     """At most `max_moves` new copies and `max_moved_bytes` in them; None: no limit."""
 
     max_moves: int | None = option(
@@ -356,7 +356,7 @@ class Budget:
         return self.max_moved_bytes is None or copied_bytes <= self.max_moved_bytes
 
 
-NO_BUDGET = Budget()
+NO_BUDGET = PlanBudget()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

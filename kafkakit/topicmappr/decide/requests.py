@@ -20,7 +20,7 @@ from kafkakit.topicmappr.decide.request_fields import (
     MAX_REPLICATION,
     MOST_BAND,
     RACKS_HELP,
-    Goal,
+    LoadGoal,
     RuledRequest,
     all_brokers,
     band_option,
@@ -61,7 +61,7 @@ class RebalanceRequest(RuledRequest):
     brokers: BrokerList = target_brokers()
     topics: tuple[str, ...] = required_topics()
     scale: bool = not_typed(False)
-    goal: Goal = Goal()
+    goal: LoadGoal = LoadGoal()
     minimize: Minimize = minimize_option(Minimize.BYTES)
     storage_threshold: float | None = option(
         None,
@@ -147,7 +147,7 @@ class RebalanceRequest(RuledRequest):
 
     def drain(self, brokers: Iterable[int], to: Iterable[int] = ()) -> ShellCommand:
         """The command that moves these topics off brokers, under the rules of the request."""
-        return self.command("topicmappr drain", brokers=_listed(brokers), to=_listed(to))
+        return self.command("topicmappr drain", brokers=_list_ids(brokers), to=_list_ids(to))
 
     def command(self, verb: str, **options: OptionValue) -> ShellCommand:
         """A command for these topics under the rack rule and the constraints of the request."""
@@ -182,7 +182,7 @@ class ScaleRequest(RebalanceRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JoinGoal(Goal):
+class JoinGoal(LoadGoal):
     """The balance that new brokers are brought to."""
 
     band: Fraction | None = band_option(
@@ -228,7 +228,7 @@ def read_map_string(text: str) -> PartitionMap | None:
     return partition_map
 
 
-def _evacuated(text: str) -> tuple[int, ...]:
+def _evacuated_ids(text: str) -> tuple[int, ...]:
     """The ids of `--leader-evac-brokers`; `UsageError` for -1 and -2."""
     if not text:
         return ()
@@ -279,7 +279,7 @@ class RebuildRequest(RuledRequest):
     leader_evac_brokers: tuple[int, ...] = parsed_option(
         "",
         "--leader-evac-brokers",
-        parse=_evacuated,
+        parse=_evacuated_ids,
         completion=Completion.BROKERS,
         metavar="ID,...",
         help="Brokers that must not lead.",
@@ -374,7 +374,7 @@ class RebuildRequest(RuledRequest):
         return Minimize.BYTES if self.by_storage else self.minimize
 
 
-def _listed(brokers: Iterable[int]) -> str:
+def _list_ids(brokers: Iterable[int]) -> str:
     return ",".join(map(str, sorted(brokers)))
 
 
@@ -385,7 +385,7 @@ def brokers_hint(request: RebalanceRequest, change: BrokerChange, *, may_leave: 
     """
     if dead := {*change.old_missing, *change.previous_missing}:
         return f"empty the dead ones first, and list only live ones: {request.drain(dead)}"
-    live = _listed({*change.targets, *change.replace})
+    live = _list_ids({*change.targets, *change.replace})
     if not change.replace:
         return f"start them, or leave them out: --brokers {live}" if live else "start them, or list others"
     hint = f"list every live broker that holds these topics: --brokers {live}"
@@ -410,14 +410,18 @@ def parse_bands(text: str) -> tuple[Fraction, ...]:
     """Read `20%,10%,5%`; empty for the usual ones."""
     if not text.strip():
         return ()
-    return tuple(_few([parse_percent(part, "--bands", most=MOST_BAND) for part in _parts(text, "--bands")], "--bands"))
+    return tuple(
+        _require_few([parse_percent(part, "--bands", most=MOST_BAND) for part in _parts(text, "--bands")], "--bands")
+    )
 
 
 def parse_ranges(text: str) -> tuple[int, ...]:
     """Read `500GiB,100GiB` as bytes."""
     if not text:
         return ()
-    return tuple(_few([parse_size(part, "--free-ranges") for part in _parts(text, "--free-ranges")], "--free-ranges"))
+    return tuple(
+        _require_few([parse_size(part, "--free-ranges") for part in _parts(text, "--free-ranges")], "--free-ranges")
+    )
 
 
 def _parts(text: str, flag: str) -> list[str]:
@@ -427,7 +431,7 @@ def _parts(text: str, flag: str) -> list[str]:
     return parts
 
 
-def _few(points: Sequence[T], flag: str) -> Sequence[T]:
+def _require_few(points: Sequence[T], flag: str) -> Sequence[T]:
     if len(points) > MAX_POINTS:
         raise UsageError(f"{flag}: {len(points)} points are more than {MAX_POINTS}")
     return points
@@ -439,7 +443,7 @@ class FrontierBase(RebalanceRequest):
 
     brokers: BrokerList = all_brokers()
     topics: tuple[str, ...] = topics_option(".*", "--topics", "Topics that may move.")
-    goal: Goal = not_typed(Goal())
+    goal: LoadGoal = not_typed(LoadGoal())
     minimize: Minimize = not_typed(Minimize.BYTES)
     storage_threshold: float | None = not_typed(None)
     storage_threshold_gb: float | None = not_typed(None)
@@ -495,13 +499,13 @@ class FrontierRequest:
         return self.metric or (Metric.FREE_RANGE if self.free_ranges else Metric.BAND)
 
 
-def goal_of(metric: Metric) -> Goal:
+def goal_of(metric: Metric) -> LoadGoal:
     """A goal of the metric's balance; how tight it is does not matter."""
-    return Goal(band=Fraction(1)) if metric is Metric.BAND else Goal(free_range_bytes=0)
+    return LoadGoal(band=Fraction(1)) if metric is Metric.BAND else LoadGoal(free_range_bytes=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditRequest:
+class MapAuditRequest:
     """How to judge a map.
 
     `brokers` are those whose loads should be even (None: the live ones that hold the topics afterwards), `topics`

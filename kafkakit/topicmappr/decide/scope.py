@@ -35,7 +35,7 @@ from kafkakit.core.selection import (
     query_of,
     select_topics,
 )
-from kafkakit.core.text import abort_command, some
+from kafkakit.core.text import abort_command, few_of
 from kafkakit.placement.broker_disks import failed_copies
 from kafkakit.placement.group_rule import TagRules
 from kafkakit.placement.problem import PlannedPartition
@@ -122,14 +122,14 @@ def scope_of(snapshot: ClusterSnapshot, requested: TopicScope) -> Scope:
     failed = failed_copies(snapshot)
     if requested.map is None:
         listed.sort(key=itemgetter(0))
-        partitions = tuple(_planned(key, p.replicas, p, requested.replication, failed) for key, p in listed)
+        partitions = tuple(_planned_partition(key, p.replicas, p, requested.replication, failed) for key, p in listed)
     else:
         facts = dict(listed)
         lists = sorted(
             (TopicPartition(e.topic, e.partition), e.replicas) for e in requested.map.partitions if e.topic in chosen
         )
         partitions = tuple(
-            _planned(key, replicas, facts.get(key), requested.replication, failed) for key, replicas in lists
+            _planned_partition(key, replicas, facts.get(key), requested.replication, failed) for key, replicas in lists
         )
     if requested.sized:
         _refuse_unknown_sizes(partitions)
@@ -137,7 +137,7 @@ def scope_of(snapshot: ClusterSnapshot, requested: TopicScope) -> Scope:
     return Scope(partitions, ids, selection)
 
 
-def _planned(
+def _planned_partition(
     key: TopicPartition,
     replicas: tuple[int, ...],
     fact: Partition | None,
@@ -179,7 +179,8 @@ def refuse_endless(snapshot: ClusterSnapshot, moving: Collection[TopicPartition]
     if dead:
         brokers = sorted({b for found in dead.values() for b in found})
         raise RefusedError(
-            f"the moves of {some(sorted(dead))} cannot end: broker {some(brokers)}, which they copy to, is not alive",
+            f"the moves of {few_of(sorted(dead))} cannot end: "
+            f"broker {few_of(brokers)}, which they copy to, is not alive",
             hint=f"start it, or cancel them:\n{abort_command('kafkakit', dead)}",
         )
 
@@ -223,11 +224,11 @@ def resolve_queries(request: R, snapshot: ClusterSnapshot) -> R:
         if isinstance(value, BrokerList) and value.where is not None:
             ids = tuple(sorted(brokers_where(snapshot, value.where)))
             if not ids:
-                raise _nothing("broker", value.text, why_none(value.where, broker_table(snapshot)))
+                raise _nothing_error("broker", value.text, why_none(value.where, broker_table(snapshot)))
             changes[name] = BrokerList(ids=ids)
             words[value.text] = ",".join(map(str, ids))
         elif isinstance(value, tuple) and any(_queries(value)):
-            changes[name] = tuple(_expanded(snapshot, value, may_be_empty=name in ("topics_exclude", "pinned")))
+            changes[name] = tuple(_expand_patterns(snapshot, value, may_be_empty=name in ("topics_exclude", "pinned")))
         elif _is_request(value):
             inner = resolve_queries(value, snapshot)
             if inner is not value:
@@ -241,7 +242,7 @@ def resolve_queries(request: R, snapshot: ClusterSnapshot) -> R:
     return replace(request, **changes) if changes else request  # type: ignore[type-var]
 
 
-def _nothing(noun: str, text: str, lines: tuple[str, ...]) -> UsageError:
+def _nothing_error(noun: str, text: str, lines: tuple[str, ...]) -> UsageError:
     error = UsageError(f"no {noun} matches {text!r:.200}")
     error.lines = lines
     return error
@@ -261,7 +262,7 @@ def _queries(patterns: tuple[object, ...]) -> list[str]:
     return [found for p in patterns if isinstance(p, str) and (found := query_of(p)) is not None]
 
 
-def _expanded(snapshot: ClusterSnapshot, patterns: tuple[str, ...], *, may_be_empty: bool) -> Iterator[str]:
+def _expand_patterns(snapshot: ClusterSnapshot, patterns: tuple[str, ...], *, may_be_empty: bool) -> Iterator[str]:
     for pattern in patterns:
         query = query_of(pattern)
         if query is None:
@@ -269,7 +270,7 @@ def _expanded(snapshot: ClusterSnapshot, patterns: tuple[str, ...], *, may_be_em
             continue
         found = topics_where(snapshot, parse_query(query))
         if not found and not may_be_empty:
-            raise _nothing("topic", pattern, why_none(parse_query(query), topic_table(snapshot)))
+            raise _nothing_error("topic", pattern, why_none(parse_query(query), topic_table(snapshot)))
         yield from found
 
 
@@ -317,7 +318,7 @@ def _keys(given: list[str] | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(key for key in keys if key))
 
 
-def _joined(given: list[str] | None) -> str:
+def _join_texts(given: list[str] | None) -> str:
     return "; ".join(given or ())
 
 
@@ -346,7 +347,7 @@ class TagConstraints:
         metavar="RULE",
         help="Put copies of topics only on matching brokers: 'topics where tier = hot: brokers where disk = nvme'. "
         "Repeatable.",
-        recorded=_joined,
+        recorded=_join_texts,
     )
     anti_affinity: tuple[TopicRule, ...] = parsed_option(
         None,
@@ -355,7 +356,7 @@ class TagConstraints:
         typed=REPEATED,
         metavar="RULE",
         help="Put copies of topics on no matching broker. Repeatable.",
-        recorded=_joined,
+        recorded=_join_texts,
     )
     sets: tuple[BrokerSet, ...] = parsed_option(
         None,
@@ -364,7 +365,7 @@ class TagConstraints:
         typed=REPEATED,
         metavar="TOPICS: BROKERS",
         help="Put copies of these topics only on these brokers, and no other topic there. Repeatable.",
-        recorded=_joined,
+        recorded=_join_texts,
     )
     sets_by: str = parsed_option(
         "",
@@ -397,13 +398,13 @@ class TagConstraints:
         Raises `UsageError` where tags are not known, no broker has a tag to spread over, or none matches a rule.
         """
         require_tags(snapshot, self.tag_keys)
-        found = [_spread(snapshot, key) for key in self.spread_by]
+        found = [_spread_constraint(snapshot, key) for key in self.spread_by]
         found += [_rule(snapshot, rule, frozenset(topics)) for rule in self.rules]
         found += constraints_of(snapshot, self.sets, self.sets_by, frozenset(topics))
         return TagRules(found) if found else None
 
 
-def _spread(snapshot: ClusterSnapshot, key: str) -> TagConstraint:
+def _spread_constraint(snapshot: ClusterSnapshot, key: str) -> TagConstraint:
     table, open_to = broker_table(snapshot), {b.id for b in snapshot.brokers if b.is_alive} - snapshot.leaving
     column = table.column(key)
     values = {} if column is None else {int(name): column.value(i) for i, name in enumerate(table.names)}
@@ -416,7 +417,7 @@ def _spread(snapshot: ClusterSnapshot, key: str) -> TagConstraint:
 def _rule(snapshot: ClusterSnapshot, rule: TopicRule, topics: frozenset[str]) -> TagConstraint:
     brokers = tuple(sorted(brokers_where(snapshot, rule.brokers, missing=True)))
     if not brokers:
-        known = some(sorted(b.id for b in snapshot.brokers))
+        known = few_of(sorted(b.id for b in snapshot.brokers))
         raise UsageError(f"--{rule.text}: no broker matches", hint=f"the brokers are {known}")
     bound = tuple(sorted(topics.intersection(topics_where(snapshot, rule.topics))))
     return TagConstraint(
@@ -437,7 +438,9 @@ def constraints_of(
 
     Raises `UsageError` for sets without brokers, and for a broker or a topic in two sets.
     """
-    found = [_listed(snapshot, each, topics) for each in sets] + (list(_tagged(snapshot, by, topics)) if by else [])
+    found = [_set_constraint(snapshot, each, topics) for each in sets] + (
+        list(_tag_constraints(snapshot, by, topics)) if by else []
+    )
     held: dict[int, str] = {}
     owned: dict[str, str] = {}
     for c in found:
@@ -453,7 +456,7 @@ def constraints_of(
     return found
 
 
-def _listed(snapshot: ClusterSnapshot, each: BrokerSet, topics: frozenset[str]) -> TagConstraint:
+def _set_constraint(snapshot: ClusterSnapshot, each: BrokerSet, topics: frozenset[str]) -> TagConstraint:
     known = frozenset(b.id for b in snapshot.brokers)  # also those that are gone: what stands there is in its place
     if each.brokers.where is not None:
         brokers = tuple(sorted(brokers_where(snapshot, each.brokers.where, missing=True)))
@@ -461,8 +464,8 @@ def _listed(snapshot: ClusterSnapshot, each: BrokerSet, topics: frozenset[str]) 
         holding = frozenset(b for _, p in snapshot.partitions() for b in p.replicas)
         brokers = each.brokers.resolve(holding, known)
     if not brokers or not known.issuperset(brokers):
-        wrong = f"{some(sorted(set(brokers) - known))} not in this cluster" if brokers else "no broker matches"
-        raise UsageError(f"{FLAG} '{each.text}': {wrong}", hint=f"the brokers are {some(sorted(known))}")
+        wrong = f"{few_of(sorted(set(brokers) - known))} not in this cluster" if brokers else "no broker matches"
+        raise UsageError(f"{FLAG} '{each.text}': {wrong}", hint=f"the brokers are {few_of(sorted(known))}")
     bound: set[str] = set()
     for pattern in each.topics:
         query = query_of(pattern)
@@ -471,7 +474,7 @@ def _listed(snapshot: ClusterSnapshot, each: BrokerSet, topics: frozenset[str]) 
     return TagConstraint(text=f"broker-set '{each.text}'", topics=tuple(sorted(bound)), only=brokers)
 
 
-def _tagged(snapshot: ClusterSnapshot, key: str, topics: frozenset[str]) -> Iterator[TagConstraint]:
+def _tag_constraints(snapshot: ClusterSnapshot, key: str, topics: frozenset[str]) -> Iterator[TagConstraint]:
     tags = snapshot.tags or TagSet()
     of_broker, of_topic = _by_value(tags.brokers, key), _by_value(tags.topics, key)
     if not of_broker:
@@ -481,7 +484,7 @@ def _tagged(snapshot: ClusterSnapshot, key: str, topics: frozenset[str]) -> Iter
         brokers = tuple(sorted(known.intersection(of_broker.get(value, ()))))
         bound = tuple(sorted(topics.intersection(of_topic.get(value, ()))))
         if bound and not brokers:
-            raise UsageError(f"{BY_FLAG} {key}: no broker has {key} = {value}, and topic {some(bound)} does")
+            raise UsageError(f"{BY_FLAG} {key}: no broker has {key} = {value}, and topic {few_of(bound)} does")
         if brokers:
             yield TagConstraint(text=f"broker-sets-by {key_text(key)} = {value}", topics=bound, only=brokers)
 

@@ -77,7 +77,7 @@ def with_metrics(snapshot: ClusterSnapshot, reading: StorageReading) -> ClusterS
         snapshot,
         brokers=tuple(_with_free(b, free.get(b.id)) for b in snapshot.brokers),
         topics=tuple(
-            replace(t, partitions=tuple(_sized(t.name, p, sizes) for p in t.partitions)) for t in snapshot.topics
+            replace(t, partitions=tuple(_with_size(t.name, p, sizes) for p in t.partitions)) for t in snapshot.topics
         ),
         sizes_taken=True,
         unanswered_brokers={},
@@ -94,7 +94,7 @@ def _with_free(broker: Broker, free: int | None) -> Broker:
     return replace(broker, storage_free_bytes=free)
 
 
-def _sized(topic: str, p: Partition, sizes: Mapping[TopicPartition, int]) -> Partition:
+def _with_size(topic: str, p: Partition, sizes: Mapping[TopicPartition, int]) -> Partition:
     # The copies' own sizes must not stand in for the collector's.
     return replace(p, size_bytes=sizes.get(TopicPartition(topic, p.partition)), replica_bytes={})
 
@@ -145,12 +145,12 @@ def storage_of(
 def _refuse_unknown_sizes(snapshot: ClusterSnapshot, facts: StorageFacts, unknown: Sequence[TopicPartition]) -> None:
     if not snapshot.sizes_taken:
         raise UsageError(
-            f"the snapshot was taken without sizes, and {_named(unknown)} need one",
+            f"the snapshot was taken without sizes, and {_join(unknown)} need one",
             hint=f"take one with sizes: {shell_command('snapshot', output_file='snapshot.json')}",
         )
-    silent = _silent(snapshot)
+    silent = _silent_text(snapshot)
     raise TryLaterError(
-        f"no size is known for {_named(unknown)}{f'; {silent}' if silent else ''} (sizes from {facts.source})",
+        f"no size is known for {_join(unknown)}{f'; {silent}' if silent else ''} (sizes from {facts.source})",
         hint="try again when all brokers answer, leave these topics out with --topics-exclude, or take sizes "
         "from elsewhere with --sizes-from",
     )
@@ -168,17 +168,17 @@ def _refuse_unknown_disks(
     silent = [b for b in lacking if b.id in snapshot.unanswered_brokers or b.log_dirs_error]
     if silent:
         raise TryLaterError(
-            f"used and free bytes are not known of every broker: {_silent(snapshot, silent)}",
+            f"used and free bytes are not known of every broker: {_silent_text(snapshot, silent)}",
             hint="try again when they answer, or leave these brokers out",
         )
     if not snapshot.sizes_taken:
         raise UsageError(
-            f"the snapshot was taken without sizes, so nothing is known of the disks of broker {_named(_ids(lacking))}",
+            f"the snapshot was taken without sizes, so nothing is known of the disks of broker {_join(_ids(lacking))}",
             hint=f"take one with sizes: {shell_command('snapshot', output_file='snapshot.json')}",
         )
     # kafka-kit's words; here only for brokers that the request touches.
     raise TryLaterError(
-        f"Metrics not found for broker {_named(_ids(lacking))} (sizes from {facts.source})",
+        f"Metrics not found for broker {_join(_ids(lacking))} (sizes from {facts.source})",
         hint="brokers report disk sizes since Kafka 3.3; otherwise collect them and use --sizes-from zookeeper",
     )
 
@@ -210,7 +210,7 @@ def _refuse_beyond_exact(snapshot: ClusterSnapshot, facts: StorageFacts, storage
         )
 
 
-def _silent(snapshot: ClusterSnapshot, brokers: Sequence[Broker] | None = None) -> str:
+def _silent_text(snapshot: ClusterSnapshot, brokers: Sequence[Broker] | None = None) -> str:
     """The brokers that gave no answer, each with its reason; empty when all did."""
     reasons = {b.id: b.log_dirs_error for b in snapshot.brokers if b.log_dirs_error} | dict(snapshot.unanswered_brokers)
     chosen = sorted(reasons) if brokers is None else [b.id for b in brokers]
@@ -222,7 +222,7 @@ def _ids(brokers: Sequence[Broker]) -> list[int]:
     return [b.id for b in brokers]
 
 
-def _named(items: Sequence[object]) -> str:
+def _join(items: Sequence[object]) -> str:
     more = f" and {len(items) - SHOWN} more" if len(items) > SHOWN else ""
     return ", ".join(map(str, items[:SHOWN])) + more
 
@@ -374,10 +374,10 @@ def explain_unplaced(
     for partition, missing in zip(problem.partitions, unplaced, strict=True):
         if missing:
             topics[_reason(problem, partition, live) + problem.closed_words].add(partition.key.topic)
-    return tuple(sorted(f"{_diagnosed_named(names)} {_agreeing(reason, names)}" for reason, names in topics.items()))
+    return tuple(sorted(f"{_diagnosed_named(names)} {_agree_verb(reason, names)}" for reason, names in topics.items()))
 
 
-def infeasible(shortages: tuple[str, ...], unplaced: tuple[int, ...], left: int = 0) -> InfeasibleError:
+def infeasible_error(shortages: tuple[str, ...], unplaced: tuple[int, ...], left: int = 0) -> InfeasibleError:
     """The error of a request that no placement satisfies: why, and what writing the plan all the same would mean.
 
     So many of the partitions are `left` as they are.
@@ -433,7 +433,7 @@ def _more_racks(racks: list[str], live: Mapping[int, str | None]) -> str:
     return f"add a broker in rack {rack} ({_diagnosed_ids(others[rack])}) or "
 
 
-def _agreeing(reason: str, names: set[str]) -> str:
+def _agree_verb(reason: str, names: set[str]) -> str:
     verb, _, rest = reason.partition(" ")
     return f"{verb.removesuffix('s')} {rest}" if len(names) > 1 and verb in ("wants", "needs") else reason
 

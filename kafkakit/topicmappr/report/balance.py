@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from kafkakit.core.errors import InfeasibleError, KafkakitError, OperationFailedError
 from kafkakit.core.placement_statistics import degree_of
 from kafkakit.core.plan import Certificate, Plan, PlanDir, StorageFacts
-from kafkakit.core.quantities import counted, format_bytes, format_percent, format_rough_time
+from kafkakit.core.quantities import count_of, format_bytes, format_percent, format_rough_time
 from kafkakit.core.selection import TopicSelection
 from kafkakit.placement.by_size.lp_relaxation import PPM, BandGoal
 from kafkakit.report.report import (
     INDENT,
-    Deferred,
+    DeferredItems,
     NextCommands,
     Part,
     Remarks,
@@ -43,7 +43,7 @@ def rebalance_report(
     plan, relocations = decided.plan, relocations_of(decided)
     head = (*_head(decided, request, relocations, verbose=verbose), warn_section(plan.warnings))
     if saved is None:
-        return refused(command, (*head, *MAPS_REFUSED), refusal(plan, (), 0, what="map"))
+        return refused_report(command, (*head, *MAPS_REFUSED), refusal(plan, (), 0, what="map"))
     return Report(
         command=command,
         data=_data(decided, request, relocations, saved),
@@ -123,7 +123,7 @@ def _budget(request: RebalanceRequest) -> str:
     if goal.max_moved_bytes is not None:
         parts.append(f"at most {format_bytes(goal.max_moved_bytes)}")
     if goal.max_moves is not None:
-        parts.append(f"at most {counted(goal.max_moves, 'copy', 'copies')}")
+        parts.append(f"at most {count_of(goal.max_moves, 'copy', 'copies')}")
     return f" ({', '.join(parts)})" if parts else ""
 
 
@@ -135,12 +135,12 @@ def _tries(decided: Rebalance) -> Iterator[str]:
     for t in ranked:
         missed = f", {format_bytes(t.outside)} outside" if t.outside else ""
         yield (
-            f"{INDENT}goal: {_measured(decided, t.sought)} -> {what}: {_measured(decided, t.reached)}, "
-            f"{_gb(t.cost)} in {counted(t.moves, 'relocation')}{missed}"
+            f"{INDENT}goal: {_deviation_text(decided, t.sought)} -> {what}: {_deviation_text(decided, t.reached)}, "
+            f"{_gb(t.cost)} in {count_of(t.moves, 'relocation')}{missed}"
         )
 
 
-def _measured(decided: Rebalance, max_deviation: int) -> str:
+def _deviation_text(decided: Rebalance, max_deviation: int) -> str:
     return format_percent(max_deviation / PPM) if isinstance(decided.aim.balance, BandGoal) else _gb(max_deviation)
 
 
@@ -178,7 +178,7 @@ def _data(
         },
         "goal": _goal_data(decided, request, relocations),
         "smallest_partition_bytes": request.smallest_bytes,
-        "relocations": Deferred(lambda: records(COLUMNS, _rows(relocations))),
+        "relocations": DeferredItems(lambda: records(COLUMNS, _rows(relocations))),
         "relocated_bytes": sum(r.size for r in relocations),
         "changes": moves_data(plan),
         **attributes(plan, "before after"),
@@ -247,7 +247,7 @@ def map_changes(scope: Scope, before: Sequence[Row], after: Sequence[Row]) -> Se
     rows = list(zip(scope.partitions, before, after, strict=True))
     changed = [row for row in rows if row[1] != row[2]]
     same = len(rows) - len(changed)
-    shown, rest = (rows, []) if same <= SHOWN_CHANGES else (changed, [f"{counted(same, 'partition')} unchanged"])
+    shown, rest = (rows, []) if same <= SHOWN_CHANGES else (changed, [f"{count_of(same, 'partition')} unchanged"])
     return Section("Partition map changes:", [*(change_line(*p.key, old, new) for p, old, new in shown), *rest])
 
 
@@ -319,9 +319,9 @@ def cost_line(plan: Plan) -> str:
     sizes = [m.bytes_moved for m in plan.moves]
     known = f" ({format_bytes(sum(s for s in sizes if s is not None))})" if copies and None not in sizes else ""
     noun = "leader change" if c.unit == "leaders" else "replica"
-    bound = format_bytes(c.lower_bound) if c.unit == "bytes" else counted(c.lower_bound, noun)
+    bound = format_bytes(c.lower_bound) if c.unit == "bytes" else count_of(c.lower_bound, noun)
     return (
-        f"{counted(len(plan.moves), 'partition')} to change, {counted(copies, 'replica')} to copy{known}; "
+        f"{count_of(len(plan.moves), 'partition')} to change, {count_of(copies, 'replica')} to copy{known}; "
         f"lower bound {bound}, gap {gap_text(c.gap)} ({c.status})"
     )
 
@@ -342,18 +342,18 @@ def refusal(plan: Plan, reasons: tuple[str, ...], left_alone: int, *, what: str 
 
 def refusal_lines(left_alone: int) -> tuple[str, str]:
     """The last lines when warnings stop a plan."""
-    left = f"; {counted(left_alone, 'partition')} cannot be served" if left_alone else ""
+    left = f"; {count_of(left_alone, 'partition')} cannot be served" if left_alone else ""
     return "", f"{INDENT}No plan written because of the warnings above{left}. --ignore-warns writes it without them."
 
 
-def refused(command: str, sections: Iterable[Part], failure: KafkakitError) -> Report:
+def refused_report(command: str, sections: Iterable[Part], failure: KafkakitError) -> Report:
     """The report of a plan that was not written."""
     return Report(command=command, data={}, sections=sections, failure=failure, refused=True)
 
 
-def moves_data(plan: Plan) -> Deferred:
+def moves_data(plan: Plan) -> DeferredItems:
     """Every partition that changes, for JSON and YAML."""
-    return Deferred(
+    return DeferredItems(
         lambda: (
             {"topic": m.topic, "partition": m.partition, "before": m.before, "after": m.after,
              "bytes_moved": m.bytes_moved, "change": what_changed(m.before, m.after)}
@@ -380,7 +380,7 @@ def dirs_section(plan: Plan) -> Section:
 
     One line a dir of each broker with several of them on which something changes, at most 40 brokers.
     """
-    arriving = _arriving(plan)
+    arriving = _count_arriving(plan)
     if not arriving and not plan.dir_moves:
         return Section("Log dirs:", ())
     moved_in = Counter((m.broker, m.target_dir) for m in plan.dir_moves)
@@ -397,11 +397,11 @@ def dirs_section(plan: Plan) -> Section:
         lines += [f"Broker {b}", *(INDENT + _line(d, arriving, moved_in, moved_out) for d in brokers[b])]
     if len(shown) > SHOWN_BROKERS:
         lines.append(f"... and {len(shown) - SHOWN_BROKERS} more (all of them in the plan file)")
-    lines.append(f"inside brokers: {counted(len(plan.dir_moves), 'copy', 'copies')}, {format_bytes(moved)}")
+    lines.append(f"inside brokers: {count_of(len(plan.dir_moves), 'copy', 'copies')}, {format_bytes(moved)}")
     return Section("Log dirs:", lines)
 
 
-def _arriving(plan: Plan) -> Counter[tuple[int, str]]:
+def _count_arriving(plan: Plan) -> Counter[tuple[int, str]]:
     return Counter((b, path) for m in plan.moves for b, path in m.dirs.items())
 
 
@@ -413,7 +413,7 @@ def _line(
 ) -> str:
     key = (d.broker, d.path)
     words = [f"{_use(d, d.used_before_bytes)} -> {_use(d, d.used_after_bytes)}"]
-    words += [f"{counted(arriving[key], 'new copy', 'new copies')}"] if arriving.get(key) else []
+    words += [f"{count_of(arriving[key], 'new copy', 'new copies')}"] if arriving.get(key) else []
     words += [f"{moved_in[key]} from other dirs"] if moved_in.get(key) else []
     words += [f"{moved_out[key]} to other dirs"] if moved_out.get(key) else []
     words += [] if d.is_open else ["takes no new copies"]

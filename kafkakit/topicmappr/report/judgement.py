@@ -8,8 +8,8 @@ impossible.
 from collections.abc import Iterator, Sequence
 
 from kafkakit.core.findings import COLUMNS, FailOn, exit_code_of, finding_rows, findings_data
-from kafkakit.core.quantities import counted, format_bytes
-from kafkakit.core.text import ShellCommand, printable, some
+from kafkakit.core.quantities import count_of, format_bytes
+from kafkakit.core.text import ShellCommand, few_of, sanitize
 from kafkakit.placement.by_size.lp_relaxation import PPM
 from kafkakit.report.pages import Area, Box, Chart, Label, PageTable, html_page, px
 from kafkakit.report.report import (
@@ -30,7 +30,7 @@ from kafkakit.report.report import (
 from kafkakit.topicmappr.decide.audit import Audit, Yardstick, as_band
 from kafkakit.topicmappr.decide.check import CheckReport
 from kafkakit.topicmappr.decide.check_rules import CHECK_RULES, UNCHECKED_FOR
-from kafkakit.topicmappr.decide.explain import Explanation, Reason
+from kafkakit.topicmappr.decide.explain import BrokerReason, PartitionExplanation
 from kafkakit.topicmappr.decide.frontier import Frontier, Point
 from kafkakit.topicmappr.decide.requests import Metric
 from kafkakit.topicmappr.report.balance import ids, sizes_words
@@ -70,12 +70,12 @@ def _audit_head(audit: Audit, source: str) -> list[str]:
     size = "" if not t.copies else ", of unknown size" if t.bytes_moved is None else f", {format_bytes(t.bytes_moved)}"
     return [
         f"Audit of {source} for cluster {audit.cluster_id}",
-        f"  {counted(t.entries, 'entry', 'entries')}: {t.changed} move replicas, {t.reordered} change the order only, "
+        f"  {count_of(t.entries, 'entry', 'entries')}: {t.changed} move replicas, {t.reordered} change the order only, "
         f"{t.unchanged} change nothing",
-        f"  {counted(t.copies, 'copy', 'copies')} to make{size}; {counted(t.removed, 'replica')} to remove; "
-        f"{counted(t.leaders_moved, 'preferred leader')} to change",
-        f"  judged over {counted(len(audit.brokers), 'broker')}, {counted(audit.topics, 'topic')}, "
-        f"{counted(audit.partitions, 'partition')}; {sizes_words(audit.storage)}",
+        f"  {count_of(t.copies, 'copy', 'copies')} to make{size}; {count_of(t.removed, 'replica')} to remove; "
+        f"{count_of(t.leaders_moved, 'preferred leader')} to change",
+        f"  judged over {count_of(len(audit.brokers), 'broker')}, {count_of(audit.topics, 'topic')}, "
+        f"{count_of(audit.partitions, 'partition')}; {sizes_words(audit.storage)}",
     ]
 
 
@@ -193,9 +193,9 @@ def check_report(report: CheckReport, fail_on: FailOn) -> Report:
 
 def _check_sections(report: CheckReport) -> Iterator[Part]:
     yield (
-        f"cluster {report.cluster_id}: {counted(len(report.brokers), 'broker')}, "
-        f"{counted(len(report.selection.selected), 'topic')}, {counted(report.partitions, 'partition')}, "
-        f"{counted(report.replicas, 'replica')}; {sizes_words(report.storage)}"
+        f"cluster {report.cluster_id}: {count_of(len(report.brokers), 'broker')}, "
+        f"{count_of(len(report.selection.selected), 'topic')}, {count_of(report.partitions, 'partition')}, "
+        f"{count_of(report.replicas, 'replica')}; {sizes_words(report.storage)}"
     )
     yield from ("", *findings_sections(report.findings))
     if report.unchecked:
@@ -206,7 +206,7 @@ def _check_sections(report: CheckReport) -> Iterator[Part]:
 _SINGLY = 4
 
 
-def explain_report(found: Explanation) -> Report:
+def explain_report(found: PartitionExplanation) -> Report:
     """A partition's fate and the reasons, with one row a broker."""
     parts = (("leaves", found.leaving), ("comes", found.coming), ("not-there", found.others))
     return Report(
@@ -220,12 +220,12 @@ def explain_report(found: Explanation) -> Report:
     )
 
 
-def explanation_lines(found: Explanation) -> Iterator[str]:
+def explanation_lines(found: PartitionExplanation) -> Iterator[str]:
     """The explanation for people; brokers that are refused for one and the same reason stand on one line."""
-    return map(printable, lines_of(_explanation(found)))
+    return map(sanitize, lines_of(_explanation(found)))
 
 
-def _explanation(found: Explanation) -> Iterator[Part]:
+def _explanation(found: PartitionExplanation) -> Iterator[Part]:
     size = f" ({format_bytes(found.size_bytes)})" if found.size_bytes is not None else ""
     yield f"{found.key.topic} p{found.key.partition}{size}: {ids(found.before)} -> {ids(found.after)} {found.outcome}"
     if found.now is not None:
@@ -235,10 +235,10 @@ def _explanation(found: Explanation) -> Iterator[Part]:
     yield from (f"{INDENT}warning: {line}" for line in found.warnings)
     for title, reasons in (("Leaves:", found.leaving), ("Comes:", found.coming)):
         yield Section(title, [f"{r.broker}: {r.words}" for r in reasons])
-    yield Section("Not on the other brokers:", _grouped(found.others))
+    yield Section("Not on the other brokers:", _group_reasons(found.others))
 
 
-def _grouped(reasons: Sequence[Reason]) -> Iterator[str]:
+def _group_reasons(reasons: Sequence[BrokerReason]) -> Iterator[str]:
     """One line for brokers with the same words; many of a kind with their own words each are summed up."""
     same: dict[tuple[str, str], list[int]] = {}
     for reason in reasons:
@@ -247,13 +247,13 @@ def _grouped(reasons: Sequence[Reason]) -> Iterator[str]:
     for (kind, words), brokers in same.items():
         kinds.setdefault(kind, []).append((words, brokers))
     for kind, rows in kinds.items():
-        yield from (f"{some(brokers)}: {words}" for words, brokers in rows[:_SINGLY])
+        yield from (f"{few_of(brokers)}: {words}" for words, brokers in rows[:_SINGLY])
         rest = [b for _, brokers in rows[_SINGLY:] for b in brokers]
         if rest:
-            yield f"{some(rest)}: {kind} too (each with its figures in -o json)"
+            yield f"{few_of(rest)}: {kind} too (each with its figures in -o json)"
 
 
-def explanation_data(found: Explanation) -> dict[str, object]:
+def explanation_data(found: PartitionExplanation) -> dict[str, object]:
     """The explanation for JSON and YAML."""
     return {
         **attributes(found.key, "topic partition"),
@@ -263,7 +263,7 @@ def explanation_data(found: Explanation) -> dict[str, object]:
     }
 
 
-def shown(metric: Metric, deviation: int) -> str:
+def deviation_text(metric: Metric, deviation: int) -> str:
     """A deviation in the flag's words: `5%`, or bytes."""
     if metric is Metric.BAND:
         return f"{deviation / PPM * 100:.4f}".rstrip("0").rstrip(".") + "%"
@@ -273,7 +273,7 @@ def shown(metric: Metric, deviation: int) -> str:
 def goal_option(metric: Metric, deviation: int) -> tuple[str, str]:
     """A deviation as an exact option of `topicmappr rebalance`."""
     if metric is Metric.BAND:
-        return "--band", shown(metric, deviation)
+        return "--band", deviation_text(metric, deviation)
     return "--free-range", f"{deviation}B"
 
 
@@ -297,25 +297,27 @@ def frontier_sections(frontier: Frontier, next_command: str | None, *, plain: bo
     yield _table(frontier)
     yield from ("", *_plot(frontier, plain))
     reasons = [p for p in frontier.points if p.impossible]
-    yield Section("impossible:", [f"{shown(frontier.metric, p.max_deviation)}: {p.impossible}" for p in reasons])
+    yield Section(
+        "impossible:", [f"{deviation_text(frontier.metric, p.max_deviation)}: {p.impossible}" for p in reasons]
+    )
     if frontier.tightest is not None:
-        yield from ("", f"{_best_words(frontier.metric)}: {shown(frontier.metric, frontier.tightest)}")
+        yield from ("", f"{_best_words(frontier.metric)}: {deviation_text(frontier.metric, frontier.tightest)}")
     yield Remarks("note", frontier.notes)
     yield Remarks("warning", frontier.warnings)
     if next_command:
         yield ""
-        yield NextCommands((next_command,), f"next, for example{_refused(frontier)}:")
+        yield NextCommands((next_command,), f"next, for example{_refused_text(frontier)}:")
 
 
 def _frontier_head(f: Frontier) -> list[str]:
     return [
-        f"Bytes to copy for each {measured(f.metric)}",
+        f"Bytes to copy for each {measure_text(f.metric)}",
         f"  cluster {f.cluster_id}: {counts(f)}; {sizes_words(f.storage)}",
-        f"  {_now_words(f.metric)}: {shown(f.metric, f.today)}",
+        f"  {_now_words(f.metric)}: {deviation_text(f.metric, f.today)}",
     ]
 
 
-def measured(metric: Metric) -> str:
+def measure_text(metric: Metric) -> str:
     """What the metric measures."""
     return "band of used space" if metric is Metric.BAND else "range of free bytes"
 
@@ -331,8 +333,8 @@ def _best_words(metric: Metric) -> str:
 def counts(f: Frontier) -> str:
     """How much the frontier is about."""
     return (
-        f"{counted(f.brokers, 'broker')}, {counted(len(f.topics), 'topic')}, "
-        f"{counted(f.partitions, 'partition')}, {counted(f.replicas, 'replica')}"
+        f"{count_of(f.brokers, 'broker')}, {count_of(len(f.topics), 'topic')}, "
+        f"{count_of(f.partitions, 'partition')}, {count_of(f.replicas, 'replica')}"
     )
 
 
@@ -340,7 +342,7 @@ def _table(f: Frontier) -> ResultTable:
     name = "band" if f.metric is Metric.BAND else "free range"
     rows = [
         (
-            shown(f.metric, p.max_deviation),
+            deviation_text(f.metric, p.max_deviation),
             "-" if p.cost is None else format_bytes(p.cost),
             format_bytes(p.bound) if not p.impossible else "-",
             gap_text(p.gap),
@@ -359,13 +361,13 @@ def state_of(metric: Metric, p: Point) -> str:
     if p.cost is None:
         return "no plan found; not proven impossible"
     words = "optimal" if p.gap == 0 else "planned"
-    return words if p.borrowed is None else f"{words}, the plan for {shown(metric, p.borrowed)}"
+    return words if p.borrowed is None else f"{words}, the plan for {deviation_text(metric, p.borrowed)}"
 
 
 def _plot(f: Frontier, plain: bool) -> list[str]:
     bars = [
         Bar(
-            label=shown(f.metric, p.max_deviation),
+            label=deviation_text(f.metric, p.max_deviation),
             bound=p.bound if not p.impossible else 0,
             value=p.cost,
             words="impossible" if p.impossible else "no plan" if p.cost is None else format_bytes(p.cost),
@@ -412,8 +414,8 @@ def frontier_data(frontier: Frontier, next_command: str | None) -> dict[str, obj
         "today": frontier.today,
         "tightest_by_bound": frontier.tightest,
         "points": [
-            {"goal": shown(metric, p.max_deviation), "max_deviation": p.max_deviation, "tightness": p.max_deviation,
-             "state": _code(p),
+            {"goal": deviation_text(metric, p.max_deviation), "max_deviation": p.max_deviation,
+             "tightness": p.max_deviation, "state": _code(p),
              "plan_bytes": p.cost, "bound_bytes": None if p.impossible else p.bound,
              **attributes(p, "gap moves reached"), "plan_of": p.borrowed, "reason": p.impossible}
             for p in frontier.points
@@ -429,21 +431,21 @@ _MOST_REASONS = 50
 def frontier_page(frontier: Frontier, next_command: str | None = None) -> bytes:
     """The page as UTF-8; the same frontier gives the same bytes."""
     metric = frontier.metric
-    impossible = [(shown(metric, p.max_deviation), p.impossible) for p in frontier.points if p.impossible]
+    impossible = [(deviation_text(metric, p.max_deviation), p.impossible) for p in frontier.points if p.impossible]
     # A drawing of a single dot shows nothing.
     has_chart = len({p.max_deviation for p in frontier.points if not p.impossible}) > 1
     return html_page(
         "frontier.html",
         title=_result(frontier),
         frontier=frontier,
-        measured=measured(metric),
+        measured=measure_text(metric),
         counts=counts(frontier),
         cards=_cards(frontier),
         chart=frontier_chart(frontier) if has_chart else None,
         points=_page_table(frontier),
         impossible=impossible[:_MOST_REASONS],
         next_command=next_command,
-        refused=_refused(frontier),
+        refused=_refused_text(frontier),
         remarks=[*frontier.warnings, *frontier.notes][:_MOST_REASONS],
     )
 
@@ -455,17 +457,17 @@ def _result(f: Frontier) -> str:
     if not planned:
         return f"No goal for {f.cluster_id} has a plan"
     ends = dict.fromkeys((planned[0], planned[-1]))
-    costs = [f"{shown(f.metric, p.max_deviation)} costs {format_bytes(p.cost)}" for p in ends]
+    costs = [f"{deviation_text(f.metric, p.max_deviation)} costs {format_bytes(p.cost)}" for p in ends]
     return f"A {name} of {', '.join(costs)}"
 
 
 def _cards(f: Frontier) -> list[tuple[str, str]]:
-    tight = "unknown" if f.tightest is None else shown(f.metric, f.tightest)
-    cards = [(shown(f.metric, f.today), _now_words(f.metric)), (tight, _best_words(f.metric))]
+    tight = "unknown" if f.tightest is None else deviation_text(f.metric, f.tightest)
+    cards = [(deviation_text(f.metric, f.today), _now_words(f.metric)), (tight, _best_words(f.metric))]
     planned = [p for p in f.points if p.cost is not None]
     if planned:
         last = planned[-1]
-        cards.append((format_bytes(last.cost), f"to copy for {shown(f.metric, last.max_deviation)}"))
+        cards.append((format_bytes(last.cost), f"to copy for {deviation_text(f.metric, last.max_deviation)}"))
         cards.append((gap_text(max(planned, key=lambda p: p.gap or 0).gap), "largest gap to the bound"))
     return cards
 
@@ -485,7 +487,7 @@ def frontier_chart(frontier: Frontier) -> Chart:
         boxes.append(Box(px(area.left), px(area.top), px(width), px(height), "shade"))
     bottom = px(area.height - area.bottom - 3)
     return Chart(
-        title=f"Bytes to copy for each {measured(frontier.metric)}, with the proven lower bound",
+        title=f"Bytes to copy for each {measure_text(frontier.metric)}, with the proven lower bound",
         width=area.width,
         height=area.height,
         boxes=boxes,
@@ -507,19 +509,19 @@ def _ticks(area: Area, metric: Metric, points: Sequence[Point]) -> list[Label]:
     labels: list[Label] = []
     free = float(area.left)
     for p in points:
-        label = shown(metric, p.max_deviation)
+        label = deviation_text(metric, p.max_deviation)
         x, half = area.x(p.max_deviation), 3.4 * len(label)
         if x - half >= free - 20:
             labels.append(Label(label, px(x), px(area.height - 26), "middle", "axis"))
             free = x + half + 26
     middle = px((area.left + area.width - area.right) / 2)
-    return [*labels, Label(measured(metric), middle, px(area.height - 8), "middle", "axis")]
+    return [*labels, Label(measure_text(metric), middle, px(area.height - 8), "middle", "axis")]
 
 
 def _page_table(f: Frontier) -> PageTable:
     columns = (("Goal", True), ("Plan", True), ("Lower bound", True), ("Gap", True), ("Moves", True), ("State", False))
     rows = [
-        (shown(f.metric, p.max_deviation), "-" if p.cost is None else format_bytes(p.cost),
+        (deviation_text(f.metric, p.max_deviation), "-" if p.cost is None else format_bytes(p.cost),
          "-" if p.impossible else format_bytes(p.bound), gap_text(p.gap), "-" if p.moves is None else f"{p.moves:,}",
          state_of(f.metric, p))
         for p in f.points
@@ -527,6 +529,6 @@ def _page_table(f: Frontier) -> PageTable:
     return PageTable(caption="Cost of each target, loosest first", columns=columns, rows=rows)
 
 
-def _refused(frontier: Frontier) -> str:
+def _refused_text(frontier: Frontier) -> str:
     """What else the next command needs: what a frontier warns of keeps a plan from being written."""
     return " (once what the warnings say is repaired, or with --ignore-warns)" if frontier.warnings else ""

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kafkakit.core.plan import BrokerLimit, BrokerLoad, Certificate, DirMove, GroupLimit, Move, Plan, SolverStatus
-from kafkakit.core.quantities import counted, format_bytes
-from kafkakit.core.text import some
+from kafkakit.core.quantities import count_of, format_bytes
+from kafkakit.core.text import few_of
 from kafkakit.report.pages import Area, Box, Chart, Label, PageTable, html_page, px, round_top, shortened
 from kafkakit.topicmappr.decide.frontier import FrontierPoint
 
@@ -82,11 +82,11 @@ def _result(plan: Plan, totals: Totals) -> str:
     if not totals.partitions and not totals.dir_moves:
         return f"Nothing has to change on {plan.cluster_id}"
     if not totals.partitions:
-        return f"Moving {counted(totals.dir_moves, 'replica')} between log dirs of {plan.cluster_id}; {rest}"
+        return f"Moving {count_of(totals.dir_moves, 'replica')} between log dirs of {plan.cluster_id}; {rest}"
     is_known = proof.unit == "bytes" and totals.bytes_moved is not None
-    copies = counted(totals.copies, "copy", "copies")
+    copies = count_of(totals.copies, "copy", "copies")
     copied = f"copies {format_bytes(totals.bytes_moved)}" if is_known else f"makes {copies}"
-    return f"Changing {counted(totals.partitions, 'partition')} of {plan.cluster_id} {copied}; {rest}"
+    return f"Changing {count_of(totals.partitions, 'partition')} of {plan.cluster_id} {copied}; {rest}"
 
 
 def _cards(proof: Certificate, totals: Totals) -> list[tuple[str, str]]:
@@ -120,7 +120,7 @@ def _limits(proof: Certificate) -> PageTable | None:
     if shown is None:
         return None
     priced: list[tuple[str, BrokerLimit | GroupLimit]] = [(str(item.broker), item) for item in shown.limits]
-    priced += [(some(item.brokers), item) for item in shown.groups]
+    priced += [(few_of(item.brokers), item) for item in shown.groups]
     priced = sorted((row for row in priced if row[1].price), key=lambda row: -abs(row[1].price))
     if not priced:
         return None
@@ -182,8 +182,8 @@ def broker_rows(plan: Plan) -> tuple[BrokerRow, ...]:
         out.update(move.removing)
     rows = []
     for broker in sorted({*before, *after}):
-        old = before.get(broker) or _empty(after[broker])
-        new = after.get(broker) or _empty(before[broker])
+        old = before.get(broker) or _empty_load(after[broker])
+        new = after.get(broker) or _empty_load(before[broker])
         rows.append(
             BrokerRow(
                 broker=broker,
@@ -197,7 +197,7 @@ def broker_rows(plan: Plan) -> tuple[BrokerRow, ...]:
     return tuple(rows)
 
 
-def _empty(like: BrokerLoad) -> BrokerLoad:
+def _empty_load(like: BrokerLoad) -> BrokerLoad:
     return BrokerLoad(broker=like.broker, rack=like.rack, replicas=0, leaders=0, bytes=0)
 
 
@@ -334,7 +334,7 @@ def _bars(measure: Measure, names: Sequence[str]) -> Chart:
         y = 22 * k + 2
         boxes.append(Box("96", px(y + 1), _bar(old, room / top), "7", "b"))
         boxes.append(Box("96", px(y + 9), _bar(new, room / top), "9", "a"))
-        labels.append(Label(_short(name), "90", px(y + 13), "end"))
+        labels.append(Label(_shorten_name(name), "90", px(y + 13), "end"))
         labels.append(Label(values[k], px(100 + max(old, new) * room / top), px(y + 14)))
     height = 22 * max(1, len(names)) + 4
     title = f"{measure.title}, before and after"
@@ -346,7 +346,7 @@ def _bar(value: int, scale: float) -> str:
     return px(max(value * scale, _LEAST_BAR) if value > 0 else 0)
 
 
-def _short(name: str) -> str:
+def _shorten_name(name: str) -> str:
     return name if len(name) <= 14 else f"{name[:13]}\u2026"
 
 
@@ -360,8 +360,8 @@ def _curves(measure: Measure) -> Chart:
         height=_HEIGHT,
         curves=[
             *area.grid(),
-            area.line(enumerate(_falling(measure.before)), "lb"),
-            area.line(enumerate(_falling(measure.after)), "la"),
+            area.line(enumerate(_largest_first(measure.before)), "lb"),
+            area.line(enumerate(_largest_first(measure.after)), "la"),
         ],
         labels=[
             *area.scale(lambda value: amount(value, measure.unit), _GAP),
@@ -375,7 +375,7 @@ def _area(reach: float, most: int, unit: str) -> Area:
     return Area(width=_WIDTH, height=_HEIGHT, left=58, right=10, top=10, bottom=26, reach=reach, most=top)
 
 
-def _falling(values: Sequence[int]) -> list[int]:
+def _largest_first(values: Sequence[int]) -> list[int]:
     """At most a thousand of the values, the largest first."""
     ordered = sorted(values, reverse=True)
     count = min(len(ordered), _MOST_POINTS)
@@ -475,7 +475,7 @@ def _move_table(moves: Sequence[Move]) -> PageTable:
         for m in shown
     ]  # fmt: skip
     more = f"; {rest:,} smaller not shown, they are in the plan file" if rest else ""
-    caption = f"{counted(len(shown), 'partition')} of {len(moves):,}, the largest first{more}"
+    caption = f"{count_of(len(shown), 'partition')} of {len(moves):,}, the largest first{more}"
     return PageTable(caption=caption, columns=columns, rows=body)
 
 
@@ -495,7 +495,7 @@ def _dir_move_table(moves: Sequence[DirMove]) -> PageTable:
         for d in shown
     ]  # fmt: skip
     more = f"; {rest} smaller ones not shown" if rest else ""
-    caption = f"{counted(len(shown), 'copy', 'copies')} of {len(moves)}, the largest first{more}"
+    caption = f"{count_of(len(shown), 'copy', 'copies')} of {len(moves)}, the largest first{more}"
     return PageTable(caption=caption, columns=columns, rows=body)
 
 

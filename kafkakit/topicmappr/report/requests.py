@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kafkakit.core.plan import DirMove, Move, Plan
-from kafkakit.core.quantities import counted, format_bytes
-from kafkakit.core.text import quote, some
+from kafkakit.core.quantities import count_of, format_bytes
+from kafkakit.core.text import few_of, quote
 from kafkakit.report.report import (
     INDENT,
     NextCommands,
@@ -19,7 +19,7 @@ from kafkakit.report.report import (
     ResultTable,
     Section,
     attributes,
-    capped,
+    cap_lines,
     gap_text,
     records,
     text_of,
@@ -28,9 +28,9 @@ from kafkakit.topicmappr.decide.assembly import PlannedChange, SavedMap, SavedPl
 from kafkakit.topicmappr.decide.budget import left_data
 from kafkakit.topicmappr.decide.place import NewTopic
 from kafkakit.topicmappr.decide.rebuild import Rebuild
-from kafkakit.topicmappr.decide.replan import Change, MoveChange, Replan
+from kafkakit.topicmappr.decide.replan import MoveChange, Replan, ReplanChange
 from kafkakit.topicmappr.decide.requests import RebuildRequest
-from kafkakit.topicmappr.decide.storage import free_change_data, free_change_lines, infeasible
+from kafkakit.topicmappr.decide.storage import free_change_data, free_change_lines, infeasible_error
 from kafkakit.topicmappr.report import balance
 from kafkakit.topicmappr.report.balance import DIR_MOVE_COLUMNS, dir_move_rows, dirs_data, dirs_section, ids
 
@@ -44,9 +44,9 @@ def rebuild_report(rebuild: Rebuild, request: RebuildRequest, saved: SavedPlan |
     head = [*_rebuild_head(rebuild, request), *(_chunks(rebuild, request.chunk_step) if request.chunk_step else ())]
     head.append(balance.warn_section(plan.warnings))
     if saved is None:
-        short = infeasible(rebuild.shortages, rebuild.unplaced, rebuild.left_alone) if rebuild.shortages else None
+        short = infeasible_error(rebuild.shortages, rebuild.unplaced, rebuild.left_alone) if rebuild.shortages else None
         failure = short or balance.refusal(plan, (), 0, what="map")
-        return balance.refused(REBUILD_COMMAND, (*head, *balance.MAPS_REFUSED), failure)
+        return balance.refused_report(REBUILD_COMMAND, (*head, *balance.MAPS_REFUSED), failure)
     rows = tuple(
         (*p.key, old, new, balance.what_changed(old, new))
         for p, old, new in zip(rebuild.scope.partitions, rebuild.before, rebuild.after, strict=True)
@@ -158,7 +158,7 @@ def replan_report(replan: Replan, source: str, saved: SavedPlan | None, old_comm
     head = (*_replan_head(replan, source), balance.warn_section(plan.warnings))
     if saved is None:
         failure = balance.refusal(plan, replan.reasons, replan.left_alone)
-        return balance.refused(REPLAN_COMMAND, (*head, *balance.refusal_lines(replan.left_alone)), failure)
+        return balance.refused_report(REPLAN_COMMAND, (*head, *balance.refusal_lines(replan.left_alone)), failure)
     rows = tuple((*c.key, c.fate.value, c.now, c.old, c.new) for c in replan.changes)
     return Report(
         command=REPLAN_COMMAND,
@@ -179,13 +179,13 @@ def _replan_head(replan: Replan, source: str) -> Iterator[Part]:
     yield Section("Drift:", replan.drift or ("none",))
     yield from ("", verdict(replan))
     changed = replan.having(MoveChange.CHANGED, MoveChange.DROPPED, MoveChange.ADDED)
-    yield Section("Changes to the plan:", capped(changed, _change, balance.SHOWN_CHANGES))
+    yield Section("Changes to the plan:", cap_lines(changed, _change, balance.SHOWN_CHANGES))
     yield balance.broker_table(plan)
 
 
 def verdict(replan: Replan) -> str:
     """One sentence: whether the plan stays, and why."""
-    left = counted(len(replan.having(MoveChange.RUNNING, MoveChange.KEPT)), "move")
+    left = count_of(len(replan.having(MoveChange.RUNNING, MoveChange.KEPT)), "move")
     leads = f"it leads to {replan.leads_to}" if replan.leads_to else "every move still has a valid place"
     if not replan.differs:
         if not replan.plan.moves:
@@ -205,7 +205,7 @@ def verdict(replan: Replan) -> str:
     )
 
 
-def _change(c: Change) -> str:
+def _change(c: ReplanChange) -> str:
     where = f"{c.key.topic} p{c.key.partition} {balance.ids(c.now)}"
     if c.fate is MoveChange.DROPPED:
         return f"{where}: dropped, was to go to {balance.ids(c.old or ())}"
@@ -245,7 +245,7 @@ def change_report(command: str, change: PlannedChange, saved: SavedPlan | None) 
     plan = change.plan
     if saved is None:
         sections = (*_change_head(change), *balance.refusal_lines(change.left_alone))
-        return balance.refused(command, sections, balance.refusal(plan, change.reasons, change.left_alone))
+        return balance.refused_report(command, sections, balance.refusal(plan, change.reasons, change.left_alone))
     moves = ((m.topic, m.partition, m.before, m.after, balance.what_changed(m.before, m.after)) for m in plan.moves)
     rows: tuple[tuple[object, ...], ...] = (*moves, *_inside_rows(plan))
     return Report(
@@ -282,8 +282,8 @@ def planned_change_text(change: PlannedChange) -> str:
 
 def _change_head(change: PlannedChange) -> tuple[Part, ...]:
     plan = change.plan
-    changes = capped(plan.moves, _move_line, balance.SHOWN_CHANGES)
-    changes = [*changes, *capped(plan.dir_moves, _dir_move_line, balance.SHOWN_CHANGES)] or ["none"]
+    changes = cap_lines(plan.moves, _move_line, balance.SHOWN_CHANGES)
+    changes = [*changes, *cap_lines(plan.dir_moves, _dir_move_line, balance.SHOWN_CHANGES)] or ["none"]
     return (
         *title_lines(change),
         Section("Changes:", changes),
@@ -299,9 +299,9 @@ def _move_line(move: Move) -> str:
 
 def title_lines(change: PlannedChange) -> Iterator[str]:
     """What was asked for, of which topics."""
-    yield from (change.title, f"{INDENT}topics: {some(change.topics)}")
+    yield from (change.title, f"{INDENT}topics: {few_of(change.topics)}")
     if change.topics_excluded:
-        yield f"{INDENT}topics excluded: {some(change.topics_excluded)}"
+        yield f"{INDENT}topics excluded: {few_of(change.topics_excluded)}"
 
 
 def title_data(change: PlannedChange) -> dict[str, object]:
@@ -318,9 +318,9 @@ DIRS_COMMAND = "topicmappr rebalance-dirs"
 def rebalance_dirs_report(change: PlannedChange, saved: SavedPlan | None) -> Report:
     """The report; `saved` is None when warnings forbade to write the plan."""
     plan, c = change.plan, change.plan.certificate
-    moves = capped(plan.dir_moves, _dir_move_line, balance.SHOWN_CHANGES) or ["none"]
+    moves = cap_lines(plan.dir_moves, _dir_move_line, balance.SHOWN_CHANGES) or ["none"]
     cost = (
-        f"{counted(len(plan.dir_moves), 'copy', 'copies')} to move inside brokers ({format_bytes(c.objective)}); "
+        f"{count_of(len(plan.dir_moves), 'copy', 'copies')} to move inside brokers ({format_bytes(c.objective)}); "
         f"lower bound {format_bytes(c.lower_bound)}, gap {gap_text(c.gap)} ({c.status})"
     )
     sections: tuple[Part, ...] = (
@@ -331,7 +331,7 @@ def rebalance_dirs_report(change: PlannedChange, saved: SavedPlan | None) -> Rep
         balance.outcome(plan, cost, saved or balance.NOT_SAVED),
     )
     if saved is None:
-        return balance.refused(DIRS_COMMAND, sections, balance.refusal(plan, (), 0))
+        return balance.refused_report(DIRS_COMMAND, sections, balance.refusal(plan, (), 0))
     return Report(
         command=DIRS_COMMAND,
         data={
@@ -381,12 +381,12 @@ def place_report(placed: NewTopic, map_file: str, address: str | None) -> Report
 def _place_sections(placed: NewTopic, map_file: str, address: str | None) -> Iterator[Part]:
     shape = placed.shape
     size = f", about {format_bytes(shape.partition_bytes)} each" if shape.partition_bytes is not None else ""
-    what = f"New topic {placed.topic}: {counted(shape.partitions, 'partition')}"
+    what = f"New topic {placed.topic}: {count_of(shape.partitions, 'partition')}"
     if placed.present:
-        more = counted(len(placed.lists), "more partition")
+        more = count_of(len(placed.lists), "more partition")
         what = f"Topic {placed.topic}: {more} beside the {len(placed.present)} that it has"
     yield f"{what}, replication {shape.replication}{size}"
-    shown = capped(placed.numbered, lambda row: f"p{row[0]}: {ids(row[1])}", SHOWN_PARTITIONS, REST)
+    shown = cap_lines(placed.numbered, lambda row: f"p{row[0]}: {ids(row[1])}", SHOWN_PARTITIONS, REST)
     yield Section("Replicas:", shown)
     yield _broker_shares(placed)
     yield Remarks("note", placed.notes)

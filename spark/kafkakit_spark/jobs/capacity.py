@@ -49,7 +49,7 @@ def run(inputs: JobInput) -> JobOutput:
     found = [
         findings_of(dirs.where(soon), dir_findings),
         findings_of(brokers.where(F.col("ceiling_bytes") > FULL_WARNING * F.col("total_bytes")), ceiling_findings),
-        findings_of(_with_topics(_worst(losses), parts), loss_findings),
+        findings_of(_with_topics(_worst_losses(losses), parts), loss_findings),
     ]
     return JobOutput(
         findings=found[0].unionByName(found[1]).unionByName(found[2]),
@@ -59,11 +59,11 @@ def run(inputs: JobInput) -> JobOutput:
                 F.count("*").alias("log_dirs_with_trend"), F.min("days_to_full").alias("days_until_first_is_full")
             ),
         ),
-        skipped=_skipped(inputs),
+        skipped=_skipped_checks(inputs),
     )
 
 
-def _skipped(inputs: JobInput) -> tuple[str, ...]:
+def _skipped_checks(inputs: JobInput) -> tuple[str, ...]:
     missing = {
         "log_dirs": "sizes of log dirs: none were collected, so nothing is compared with them",
         "disk_daily": "daily sizes of log dirs: none were collected, so trends come only from the dates of the run",
@@ -270,7 +270,7 @@ def _losses(inputs: JobInput, parts: DataFrame) -> DataFrame:
     return losses.join(free, ["cluster", "kind", "name"], "left")
 
 
-def _worst(losses: DataFrame) -> DataFrame:
+def _worst_losses(losses: DataFrame) -> DataFrame:
     """Of each cluster the broker and the rack whose losses stop writes of most partitions, and the fullest broker."""
     stops = (F.col("below_min_isr") > 0) & ((F.col("kind") == "broker") | (F.col("racks") > 1))
     # Of a single broker there is no other.

@@ -31,13 +31,13 @@ from kafkakit_spark.effective import (
     days_frame,
     digest,
     keys_frame,
-    normal,
+    normalize_value,
     own_settings,
     present_days,
     seen_values,
     set_since,
     settings,
-    unsettled,
+    unsettled_rows,
 )
 from kafkakit_spark.job import JobInput, JobOutput, findings_frame, findings_of, ratio, total
 
@@ -103,7 +103,7 @@ def run(job: JobInput) -> JobOutput:
     mirrored = mirror_drift(overrides, meant, all_topics, pairs, inherited, may_differ)
     found = [
         findings_of(declared_drift(declared, overrides, all_topics, keys, may_differ), drift.declared_drift),
-        findings_of(unmanaged_or_missing(declared, all_topics, with_files), drift.managed),
+        findings_of(unmanaged_or_missing(declared, all_topics, with_files), drift.find_undeclared),
         findings_of(different_brokers(counts, infos, may_differ), drift.different_brokers),
         findings_of(different_peers(values, _labels(job, clusters), infos, may_differ), drift.different_peers),
         findings_of(mirrored, drift.different_mirror),
@@ -141,7 +141,7 @@ def _history(
     changed = reduce(
         DataFrame.union,
         (
-            changes(seen_values(unsettled(rows, there, days, name), keys, days), there, name)
+            changes(seen_values(unsettled_rows(rows, there, days, name), keys, days), there, name)
             for rows, there, days, name in (
                 (set_topics, topics_there, of_topics, "topic"),
                 (set_brokers, brokers_there, of_brokers, "broker"),
@@ -325,7 +325,7 @@ def cluster_values(counts: DataFrame, clusters: DataFrame, keys: DataFrame) -> D
     usual = F.max_by(F.struct("value", "is_default"), F.struct("n", -F.col("first")))
     modes = counts.groupBy("cluster", "name").agg(usual.alias("usual"))
     defaults = keys.sparkSession.createDataFrame(broker_defaults(), "minor string, key string, value string")
-    form = normal(F.col("value"), F.col("form"), F.col("factor"))
+    form = normalize_value(F.col("value"), F.col("form"), F.col("factor"))
     defaults = defaults.join(F.broadcast(keys), "key").withColumn("value", form)
     strongest = F.min_by("value", F.when(F.col("value").isNotNull(), F.col("rank")))
     defaults = defaults.groupBy("minor", "name").agg(strongest.alias("default"))
@@ -343,7 +343,7 @@ def inherited_values(values: DataFrame, keys: DataFrame) -> DataFrame:
     """What topics without a setting inherit (cluster, key, value, is_default, from_broker), of `cluster_values`."""
     spark = values.sparkSession
     topic = spark.createDataFrame(inherited_from(), "minor string, key string, from_broker string, default string")
-    form = normal(F.col("default"), F.col("form"), F.col("factor"))
+    form = normalize_value(F.col("default"), F.col("form"), F.col("factor"))
     topic = topic.join(F.broadcast(keys), "key").withColumn("default", form).where(~F.col("is_per_node"))
     topic = topic.select("minor", "key", "from_broker", "default")
     clusters = values.select("cluster", "minor").distinct()
@@ -524,7 +524,7 @@ def declared_topics(declared: DataFrame) -> DataFrame:
 
 
 def unmanaged_or_missing(declared: DataFrame, topics: DataFrame, clusters: Collection[str]) -> DataFrame:
-    """Rows for `drift.managed`: topics of files alone, and topics of the cluster alone."""
+    """Rows for `drift.find_undeclared`: topics of files alone, and topics of the cluster alone."""
     ours = declared_topics(declared).select(*TOPIC, F.col("owner").alias("file_owner"), F.lit(True).alias("in_file"))
     is_meant = ~is_owned() & ~F.col("topic").startswith("__")
     live = topics.where(F.col("cluster").isin(*clusters)).select(*TOPIC, "owner", "blast", is_meant.alias("is_meant"))

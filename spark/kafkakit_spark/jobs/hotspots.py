@@ -82,8 +82,8 @@ def run(inputs: JobInput) -> JobOutput:
         "cluster", "topic", "hour", F.col("partition").alias("id"), F.col("bytes_in_s").alias("first"),
         F.col("messages_in_s").alias("second"),
     )  # fmt: skip
-    partitions = inputs.table("partitions", _hot(by_partition, "topic"))
-    brokers = inputs.table("brokers", _hot(by_broker, "cluster").drop("topic"))
+    partitions = inputs.table("partitions", _find_hot(by_partition, "topic"))
+    brokers = inputs.table("brokers", _find_hot(by_broker, "cluster").drop("topic"))
     sentences: list[tuple[DataFrame, Callable[[Mapping[str, Any]], Iterator[AuditFinding]]]] = [
         (partitions, capacity.partition_findings),
         (brokers, capacity.hot_broker_findings),
@@ -99,11 +99,11 @@ def run(inputs: JobInput) -> JobOutput:
         findings=one.unionByName(other),
         tables={"partitions": partitions, "brokers": brokers, "traffic": led},
         facts=facts,
-        skipped=_skipped(inputs),
+        skipped=_skipped_checks(inputs),
     )
 
 
-def _skipped(inputs: JobInput) -> tuple[str, ...]:
+def _skipped_checks(inputs: JobInput) -> tuple[str, ...]:
     if inputs.has("traffic_hourly"):
         return ()
     if inputs.has("partitions"):
@@ -125,7 +125,7 @@ def _traffic(inputs: JobInput) -> DataFrame:
     )  # fmt: skip
 
 
-def _hot(traffic: DataFrame, peers: str) -> DataFrame:
+def _find_hot(traffic: DataFrame, peers: str) -> DataFrame:
     """What is far above its peers in most of its hours by either measure; `traffic` has a row a member an hour."""
     seen = F.collect_list(F.struct("id", "hour", "first", "second")).alias("seen")
     keys = ("cluster", "topic") if peers == "topic" else ("cluster",)

@@ -22,7 +22,7 @@ from kafkakit.core.fleet_tables import TABLES
 from kafkakit.core.model import OFFSETS_TOPIC
 from kafkakit.rules.audits import delivery as lag
 from kafkakit.rules.families.retention import LAG_SHARE
-from kafkakit.streams.model.offsets_log.entries import Entry, decode_entry
+from kafkakit.streams.model.offsets_log.entries import OffsetsEntry, decode_entry
 from kafkakit_spark.effective import effective_topics
 from kafkakit_spark.job import JobInput, JobOutput, arrow_schema, findings_of, ratio
 
@@ -35,22 +35,22 @@ AHEAD_MS = 300_000
 def run(job: JobInput) -> JobOutput:
     """Lag by hour, objectives, outliers, silent groups; one shuffle of all commits, two sorts, one aggregation."""
     servers = job.spec.parameters.get("lag.kafka")
-    commits = _from_kafka(job, str(servers)) if servers else _dated(job, "commits")
-    produced = _dated(job, "produced")
+    commits = _from_kafka(job, str(servers)) if servers else _rows_of_dates(job, "commits")
+    produced = _rows_of_dates(job, "produced")
     is_ahead = F.col("at_ms") > job.spec.now_ms + AHEAD_MS
     given = commits.where(~is_ahead & F.col("at_ms").isNotNull() & F.col("group").isNotNull())
-    samples = sampled(produced.where(~is_ahead))
-    every = timed(given.where(F.col("committed").isNotNull()), samples)
+    samples = sample_ends(produced.where(~is_ahead))
+    every = time_commits(given.where(F.col("committed").isNotNull()), samples)
     slo_s, share = job.number("slo_s", lag.SLO_S), job.number("slo_share", lag.SLO_SHARE)
     hourly = job.table("lag_hourly", _hourly(every, slo_s))
     by_group = _by_group(hourly)
-    now = _now(produced.where(~is_ahead), job.spec.now_ms)
-    latest = job.step("latest", _latest(given, every, samples, now))
+    now = _observed_until(produced.where(~is_ahead), job.spec.now_ms)
+    latest = job.step("latest", _latest_commits(given, every, samples, now))
     found = [
-        findings_of(_missed(by_group, slo_s, share), lag.objective_missed),
+        findings_of(_missed_objectives(by_group, slo_s, share), lag.objective_missed),
         findings_of(_anomalies(by_group, job.number("z", lag.Z_LIMIT), slo_s), lag.anomaly),
-        findings_of(_silent(latest, job.number("silent_s", lag.SILENT_S)), lag.silent),
-        findings_of(_expiring(job, latest), lag.expiring),
+        findings_of(_silent_groups(latest, job.number("silent_s", lag.SILENT_S)), lag.find_silent),
+        findings_of(_expiring_groups(job, latest), lag.find_expiring),
         findings_of(_near_retention(job, latest), lag.near_retention),
     ]
     counts = commits.agg(F.count("*").alias("commits"), F.count_if(is_ahead).alias("commits_ahead_of_the_clock"))
@@ -78,7 +78,7 @@ def _from_kafka(job: JobInput, servers: str) -> DataFrame:
     return commits
 
 
-def _dated(job: JobInput, kind: str) -> DataFrame:
+def _rows_of_dates(job: JobInput, kind: str) -> DataFrame:
     """The rows of all dates; those that two dates hold count once."""
     rows = job.history(kind).drop("snapshot_date", "schema_version")
     return rows.dropDuplicates() if len(job.spec.dates) > 1 else rows
@@ -104,7 +104,7 @@ def _by_group(hourly: DataFrame) -> DataFrame:
     return known.groupBy(*GROUP, "hour_ms").agg(worst, F.count("*").cast("double").alias("partitions"))
 
 
-def _missed(by_group: DataFrame, slo_s: float, share: float) -> DataFrame:
+def _missed_objectives(by_group: DataFrame, slo_s: float, share: float) -> DataFrame:
     found = by_group.groupBy(*GROUP).agg(
         F.count("*").alias("hours"),
         F.count_if(F.col("lag_s") <= slo_s).alias("within"),
@@ -137,7 +137,7 @@ def _anomalies(by_group: DataFrame, limit: float, slo_s: float) -> DataFrame:
     )
     all_known = last.join(middles, GROUP).join(spread, GROUP)
     is_known = {"same": F.col("same_n") >= lag.LEAST_DAYS, "recent": F.col("recent_n") >= lag.LEAST_HOURS}
-    is_odd = {name: ~known | (_z(name) > limit) for name, known in is_known.items()}
+    is_odd = {name: ~known | (_z_score(name) > limit) for name, known in is_known.items()}
     return all_known.where((is_known["same"] | is_known["recent"]) & is_odd["same"] & is_odd["recent"]).select(
         *GROUP,
         F.col("lag_s").alias("now_s"),
@@ -147,17 +147,17 @@ def _anomalies(by_group: DataFrame, limit: float, slo_s: float) -> DataFrame:
     )
 
 
-def _z(name: str) -> Column:
+def _z_score(name: str) -> Column:
     spread = F.greatest(F.col(f"{name}_mad") * lag.MAD_TO_DEVIATION, F.lit(lag.LEAST_SPREAD_S))
     return (F.col("lag_s") - F.col(f"{name}_s")) / spread
 
 
-def _now(produced: DataFrame, now_ms: int) -> DataFrame:
+def _observed_until(produced: DataFrame, now_ms: int) -> DataFrame:
     """Up to when each cluster was observed: its newest sample, or the run's time where that is earlier."""
     return produced.groupBy("cluster").agg(F.least(F.max("at_ms"), F.lit(now_ms)).alias("now_ms"))
 
 
-def _latest(given: DataFrame, every: DataFrame, samples: DataFrame, now: DataFrame) -> DataFrame:
+def _latest_commits(given: DataFrame, every: DataFrame, samples: DataFrame, now: DataFrame) -> DataFrame:
     """Where each group stands (READER, partition, at_ms, committed, pending, lag_ms); without deleted offsets."""
     order = F.struct("at_ms", "log_offset")
     last = given.groupBy(*READER, "partition").agg(F.max_by(F.struct("committed", "at_ms"), order).alias("last"))
@@ -174,7 +174,7 @@ def _latest(given: DataFrame, every: DataFrame, samples: DataFrame, now: DataFra
     )
 
 
-def _silent(latest: DataFrame, silent_s: float) -> DataFrame:
+def _silent_groups(latest: DataFrame, silent_s: float) -> DataFrame:
     """Groups that committed nothing on a topic for a time; `pending` is on partitions whose data is older than that."""
     quiet = F.col("now_ms") - F.col("at_ms")
     waits = F.col("lag_ms") > silent_s * 1000
@@ -187,7 +187,7 @@ def _silent(latest: DataFrame, silent_s: float) -> DataFrame:
     return found.withColumn("blast", F.col("partitions").cast("double"))
 
 
-def _expiring(job: JobInput, latest: DataFrame) -> DataFrame:
+def _expiring_groups(job: JobInput, latest: DataFrame) -> DataFrame:
     key = (F.col("key") == "offsets.retention.minutes") & F.col("value").isNotNull()
     kept = job.today("broker_configs").where(key).groupBy("cluster").agg(
         F.min(F.col("value").try_cast("bigint")).alias("minutes")
@@ -215,7 +215,7 @@ def _near_retention(job: JobInput, latest: DataFrame) -> DataFrame:
 LOG = ["cluster", "topic", "partition"]
 
 
-def sampled(produced: DataFrame) -> DataFrame:
+def sample_ends(produced: DataFrame) -> DataFrame:
     """Samples with the ones that follow (`LOG`, life, offset, at_ms, next_at by offset, next_end by time).
 
     `life` counts how often the topic began anew: its end fell below half of what it was. `reached_ms` is when the log
@@ -242,7 +242,7 @@ def sampled(produced: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def timed(commits: DataFrame, samples: DataFrame) -> DataFrame:
+def time_commits(commits: DataFrame, samples: DataFrame) -> DataFrame:
     """Commits with their lag (`offset_lag`, `time_lag_ms`) and what it is made of (`end_offset`, `produced_ms`).
 
     `end_offset` is that of the time of the commit, `produced_ms` the time of the first record that it leaves unread.
@@ -272,8 +272,8 @@ def timed(commits: DataFrame, samples: DataFrame) -> DataFrame:
     both = both.withColumn("around", F.last("by_offset", ignorenulls=True).over(by_offset))
     whole = Window.partitionBy(*LOG, "life")
     both = both.withColumn("oldest_ms", F.min(F.when(F.col("kind") == 0, F.col("at_ms"))).over(whole))
-    end = _between(F.col("at_ms"), *(F.col(f"known.{n}") for n in ("at_ms", "next_end_ms", "offset", "next_end")))
-    reached = _between(
+    end = _interpolate(F.col("at_ms"), *(F.col(f"known.{n}") for n in ("at_ms", "next_end_ms", "offset", "next_end")))
+    reached = _interpolate(
         F.col("offset"), *(F.col(f"around.{n}") for n in ("offset", "next_offset", "reached_ms", "next_reached_ms"))
     )
     zero = F.lit(0).cast("bigint")
@@ -293,7 +293,7 @@ def timed(commits: DataFrame, samples: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def _between(at: Column, start: Column, end: Column, low: Column, high: Column) -> Column:
+def _interpolate(at: Column, start: Column, end: Column, low: Column, high: Column) -> Column:
     """What lies between `low` and `high` as `at` lies between `start` and `end`; `low` where there is no end."""
     share = ratio(at - start, end - start)
     inside = (low + F.round(share * (high - low))).cast("bigint")
@@ -328,7 +328,7 @@ def commits_from_kafka(spark: SparkSession, servers: str, partitions: int, prope
     except AnalysisException as error:
         raise ValueError("Spark has no Kafka source; docs/audits.md names its jars, for --conf spark.jars") from error
     records = loaded.select("key", "value", "partition", "offset", F.unix_millis("timestamp").alias("at_ms"))
-    return records.mapInArrow(_decoded, COLUMNS)
+    return records.mapInArrow(_decode_batches, COLUMNS)
 
 
 def _settings(path: str) -> dict[str, str]:
@@ -338,7 +338,7 @@ def _settings(path: str) -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
-def _decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _decode_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         columns = [batch.column(name).to_pylist() for name in batch.schema.names]
         rows = [row for record in zip(*columns, strict=True) if (row := _row(*record)) is not None]
@@ -347,7 +347,7 @@ def _decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _row(key: bytes | None, value: bytes | None, partition: int, offset: int, at_ms: int) -> dict[str, object] | None:
     found = decode_entry(key, value)
-    if not isinstance(found, Entry):
+    if not isinstance(found, OffsetsEntry):
         return None
     commit = found.value
     return {

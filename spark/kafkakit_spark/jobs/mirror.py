@@ -34,17 +34,17 @@ def run(job: JobInput) -> JobOutput:
     timed = both.join(F.broadcast(shifts), PAIR).withColumn(
         "at_ms", F.when(F.col("is_mirror"), F.col("at_ms") - F.col("shift_ms")).otherwise(F.col("at_ms"))
     )
-    ends = _covered(timed, window_ms)
+    ends = _covered_windows(timed, window_ms)
     compared = timed.join(F.broadcast(ends), PAIR)
-    windows = job.step("windows", _windows(_compared(compared, round_ms), window_ms))
-    found = _found(windows, shifts, job.number("clock_s", delivery.CLOCK_S))
+    windows = job.step("windows", _windows(_compare_records(compared, round_ms), window_ms))
+    found = _find_differences(windows, shifts, job.number("clock_s", delivery.CLOCK_S))
     counts = ends.agg(
         F.count_if(F.col("first_ms").isNotNull()).alias("topics_compared"),
         F.count_if(F.col("first_ms").isNull()).alias("topics_on_one_side"),
     )
     skipped = () if found_pairs else ("no cluster is labelled mirror:NAME",)
     return JobOutput(
-        findings=findings_of(found, delivery.mirrored), tables={"mirror_windows": windows.drop("examples")},
+        findings=findings_of(found, delivery.compare_mirror), tables={"mirror_windows": windows.drop("examples")},
         facts=(counts,), skipped=skipped,
     )  # fmt: skip
 
@@ -77,7 +77,7 @@ def _shifts(both: DataFrame) -> DataFrame:
     return one.groupBy(*PAIR).agg(shift.alias("shift_ms"))
 
 
-def _covered(timed: DataFrame, window_ms: int) -> DataFrame:
+def _covered_windows(timed: DataFrame, window_ms: int) -> DataFrame:
     """The windows that both sides were wholly collected in: PAIR, first_ms, end_ms (exclusive).
 
     A side was collected from the first to the last of its records, whatever their topic. Both are null for a topic that
@@ -101,7 +101,7 @@ def _example(side: str) -> Column:
     return F.min(F.when(_is(side), F.struct("at_ms", "partition", "offset")))
 
 
-def _compared(rows: DataFrame, round_ms: int) -> DataFrame:
+def _compare_records(rows: DataFrame, round_ms: int) -> DataFrame:
     """One row for each identity, or key, value and time: what each side lacks, and has more than once.
 
     Records without an id that are alike are counted on both sides; what differs is summed over neighbouring times, so
@@ -156,7 +156,7 @@ def _windows(rows: DataFrame, window_ms: int) -> DataFrame:
     )
 
 
-def _found(windows: DataFrame, shifts: DataFrame, clock_s: float) -> DataFrame:
+def _find_differences(windows: DataFrame, shifts: DataFrame, clock_s: float) -> DataFrame:
     """Rows for `mirror.mirrored`."""
     sums = []
     for name in FAULTS:

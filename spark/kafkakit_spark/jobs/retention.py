@@ -70,11 +70,11 @@ def run(inputs: JobInput) -> JobOutput:
                 F.max("observed_age_ms").alias("oldest_data_ms"),
             ),
         ),
-        skipped=_skipped(inputs),
+        skipped=_skipped_checks(inputs),
     )  # fmt: skip
 
 
-def _skipped(inputs: JobInput) -> tuple[str, ...]:
+def _skipped_checks(inputs: JobInput) -> tuple[str, ...]:
     missing = {
         "segments": "segment files: none were collected, so numbers of segments are the most that settings permit",
         "broker_configs": "settings of brokers: none were collected, so topics count as inheriting Kafka's defaults",

@@ -315,12 +315,12 @@ def _topics(partitions: DataFrame, inputs: JobInput) -> DataFrame:
     return frame.withColumns(
         {
             "time_full": F.when(F.col("rolled_by_time") > 0, ratio(F.col("full"), "rolled_by_time")),
-            "is_aborted": _sure((F.col("records") >= segments.LEAST_BATCHES) & aborted),
-            "is_churning": _sure(churns),
-            "is_overshot": _sure(F.col("is_expiring") & is_late),
-            "is_tiny": _sure(busy & (F.col("tiny_batches") > segments.TINY_SHARE * F.col("batches"))),
-            "is_mixed": _sure(busy & (reduce(lambda a, b: a + b, shares) > 1)),
-            "is_skewed": _sure(F.col("skew_ms") > 1000 * Limits().timestamp_skew_s),
+            "is_aborted": _is_certain((F.col("records") >= segments.LEAST_BATCHES) & aborted),
+            "is_churning": _is_certain(churns),
+            "is_overshot": _is_certain(F.col("is_expiring") & is_late),
+            "is_tiny": _is_certain(busy & (F.col("tiny_batches") > segments.TINY_SHARE * F.col("batches"))),
+            "is_mixed": _is_certain(busy & (reduce(lambda a, b: a + b, shares) > 1)),
+            "is_skewed": _is_certain(F.col("skew_ms") > 1000 * Limits().timestamp_skew_s),
         }
     ).drop("full")
 
@@ -453,7 +453,7 @@ def _not_compared(directories: DataFrame) -> tuple[str, ...]:
     return segments.not_compared([(row["cluster"], row["unjudged"], row["broker"], row["n"]) for row in counted])
 
 
-def _sure(condition: Column) -> Column:
+def _is_certain(condition: Column) -> Column:
     """False where the condition is not known."""
     return F.coalesce(condition, F.lit(False))
 
@@ -567,7 +567,7 @@ def _listing(path: str) -> Sequence[SeenFile]:
 
 
 @contextmanager
-def _mapped(path: str, size: int, may_shrink: bool) -> Iterator[memoryview]:
+def _map_file(path: str, size: int, may_shrink: bool) -> Iterator[memoryview]:
     with Path(path).open("rb") as stream:
         size = min(size, os.fstat(stream.fileno()).st_size)
         if not size:
@@ -584,4 +584,4 @@ def _content(path: str) -> bytes:
         return content_before_zeros(stream)
 
 
-LOCAL_FILES = FileReader(_listing, _mapped, _content)
+LOCAL_FILES = FileReader(_listing, _map_file, _content)

@@ -10,7 +10,7 @@ from kafkakit.streams.failover.act.closing import abort, newest_certificate, rec
 from kafkakit.streams.failover.act.letters import OldRecords
 from kafkakit.streams.failover.act.observing import ClientWatch, OperationObserver
 from kafkakit.streams.failover.act.operations import Planner
-from kafkakit.streams.failover.act.run import Effects, OperationJournals, OperationRun, RunParts
+from kafkakit.streams.failover.act.run import Effects, FailoverParts, OperationJournals, OperationRun
 from kafkakit.streams.failover.decide.operation import FailoverRequest, Step
 from kafkakit.streams.routes.api_act import RouteStore
 from tests.rigs.failover import STREAM
@@ -83,7 +83,7 @@ class Life:
     points: list[Point] = field(default_factory=list)
     number: int = 0
     run: OperationRun | None = None
-    parts: RunParts | None = None
+    parts: FailoverParts | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "on_turn": None, "on_written": None, "points": [], "deviations": {}}
@@ -151,11 +151,11 @@ class Life:
         number = max((int(name[-7:], 16) + 1 for name in known), default=0)  # the store may have lost one between
         return f"{'f' if self.name.startswith('other') else '0'}{number:07x}"
 
-    def make_parts(self) -> RunParts:
+    def make_parts(self) -> FailoverParts:
         clock = Tapped(self, "clock", "", self.world.clock)
         store: Any = Tapped(self, "store", "", self.world.store)
         clients = ClientWatch(self.registrations, clock)
-        return RunParts(
+        return FailoverParts(
             routes=RouteStore(store),
             journals=OperationJournals(store, clock, STREAM),
             observer=OperationObserver(self.open_cluster, clients, clock, no_references),

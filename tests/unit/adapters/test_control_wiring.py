@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from kafkakit.adapters.host import SystemClock
-from kafkakit.config.read.settings import Given, Settings, load_settings
+from kafkakit.config.read.settings import GivenSettings, Settings, load_settings
 from kafkakit.core.errors import UsageError
 from kafkakit.wiring import open_control, open_lease
 
 
 def settings(tmp_path: Path, *overrides: str) -> Settings:
     environment = {"HOME": str(tmp_path), "KAFKAKIT_BOOTSTRAP_SERVER": "127.0.0.1:1"}
-    return load_settings(Given(overrides=overrides), environment, warn=pytest.fail, input_allowed=False)
+    return load_settings(GivenSettings(overrides=overrides), environment, warn=pytest.fail, input_allowed=False)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from kafkakit.adapters.kafka.log import (
 )
 from kafkakit.adapters.kafka.session import KEPT_BYTES, AnswerReader, KafkaSession, error_from
 from kafkakit.config.security import Security
-from kafkakit.core.cluster_facts import Fetched, ItemError, TopicPlaces
+from kafkakit.core.cluster_facts import FetchedBatches, ItemError, TopicPlaces
 from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.model.commit import NO_TOPIC_ID
@@ -116,12 +116,12 @@ def log(fake: Fake) -> KafkaLog:
     return reader
 
 
-def fetch(log: KafkaLog, **offsets: int) -> dict[TopicPartition, Fetched]:
+def fetch(log: KafkaLog, **offsets: int) -> dict[TopicPartition, FetchedBatches]:
     wanted = {TP("t", int(name[1:])): offset for name, offset in offsets.items()}
     return dict(log.fetch(wanted, max_bytes=1000, wait_ms=0))
 
 
-def error_name(answer: Fetched) -> str | None:
+def error_name(answer: FetchedBatches) -> str | None:
     return answer.error.name if isinstance(answer.error, ItemError) else None
 
 

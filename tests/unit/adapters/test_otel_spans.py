@@ -15,14 +15,14 @@ from opentelemetry.trace import SpanKind, StatusCode
 from kafkakit.adapters.otel_spans import MOST_LINKS, OtelSpans, open_otel_spans
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Headers, OutgoingRecord
-from kafkakit.streams.client.decide.reading import Source
-from kafkakit.streams.client.watch import TracedHandlers, Watch, WatchOptions, WatchParts
-from kafkakit.streams.client.workers import RecordOrigin, StreamRecord
+from kafkakit.streams.client.decide.reading import TopicSource
+from kafkakit.streams.client.watch import AgentSender, TracedHandlers, WatchOptions, WatchParts
+from kafkakit.streams.client.workers import PartitionOrigin, StreamRecord
 from tests.fakes.group_consumer import FakeRecord
 
-ORIGIN = RecordOrigin(
+ORIGIN = PartitionOrigin(
     stream="orders",
-    source=Source(lane="slow", segment=1, cluster_id="c1", topic="o", topic_id=bytes(16)),
+    source=TopicSource(lane="slow", segment=1, cluster_id="c1", topic="o", topic_id=bytes(16)),
     partition=TopicPartition("o", 3),
 )
 
@@ -174,7 +174,7 @@ def test_both_kinds_of_headers_go_with_a_record(traces: Traces) -> None:
     from kafkakit.streams.client.producer import RecordHooks
 
     parts = WatchParts(options=WatchOptions(service="shop"), open_spans=lambda: traces.spans)
-    watch = Watch(parts, SystemClock(), lambda: (), lambda: ())
+    watch = AgentSender(parts, SystemClock(), lambda: (), lambda: ())
     hooks = watch.record_hooks("orders", RecordHooks())
     assert hooks.pathway is not None
     headers = hooks.pathway(OutgoingRecord(value=b"x"), "live")

@@ -7,7 +7,7 @@ import pytest
 
 from kafkakit.audit.decide.runs import compare, with_since
 from kafkakit.audit.report.exports import audit_sarif
-from kafkakit.audit.report.results import COLUMNS, RunView, diff_report, run_report
+from kafkakit.audit.report.results import COLUMNS, AuditView, diff_report, run_report
 from kafkakit.cli.output import OutputFormat, format_result
 from kafkakit.core.findings import FailOn
 from tests.places import ROOT
@@ -16,7 +16,7 @@ from tests.unit.audit.made import EVIL, KINDS, a_finding, a_run
 SCHEMA = json.loads((ROOT / "tests/cases/lint/sarif-schema-2.1.0.json").read_text())
 
 
-def a_view() -> RunView:
+def a_view() -> AuditView:
     before = a_run(a_finding("old"), a_finding("fixed"), date="2026-11-19")
     today = a_run(
         *with_since((a_finding("old", blast=50, owner="team-a"),), {}, "2026-11-18"),
@@ -26,7 +26,7 @@ def a_view() -> RunView:
         clusters={"c1": KINDS},
         left_out=("cluster c2 on 2026-11-20: not collected: timed out",),
     )
-    return RunView(run=today, comparison=compare(before, today), history=(before,))
+    return AuditView(run=today, comparison=compare(before, today), history=(before,))
 
 
 def test_the_text_begins_with_failures_and_what_is_new() -> None:
@@ -35,21 +35,21 @@ def test_the_text_begins_with_failures_and_what_is_new() -> None:
 
 def test_the_first_run_has_no_news() -> None:
     run = a_run(a_finding("a"), date="2026-11-20")
-    text = run_report(RunView(run=run)).text
+    text = run_report(AuditView(run=run)).text
     assert "findings, worst first: 0 errors, 1 warning, 0 notes" in text
     assert "new" not in text
-    assert "no findings\n" in run_report(RunView(run=a_run())).text
+    assert "no findings\n" in run_report(AuditView(run=a_run())).text
 
 
 def test_a_day_without_news_says_so() -> None:
     before, today = a_run(a_finding("a"), date="2026-11-19"), a_run(a_finding("a"))
-    view = RunView(run=today, comparison=compare(before, today), history=(before,))
+    view = AuditView(run=today, comparison=compare(before, today), history=(before,))
     assert "new since 2026-11-19: nothing" in run_report(view).text
 
 
 def test_at_most_twenty_findings_of_a_rule_are_listed_worst_first() -> None:
     run = a_run(*(a_finding(f"t{n:02}", blast=n + 1.0) for n in range(25)), a_finding("x", code="KKX001"))
-    lines = run_report(RunView(run=run)).text.splitlines()
+    lines = run_report(AuditView(run=run)).text.splitlines()
     shown = [line for line in lines if " KKT001 " in line]
     assert len(shown) == 20
     assert "topic t24 of c1" in shown[0]
@@ -76,11 +76,11 @@ def test_rows_and_fields_have_every_finding_with_its_state() -> None:
 
 @pytest.mark.parametrize(("fail_on", "code"), [(FailOn.NEVER, 0), (FailOn.ERROR, 0), (FailOn.WARNING, 1)])
 def test_the_exit_code_goes_by_the_findings(fail_on: FailOn, code: int) -> None:
-    assert run_report(RunView(run=a_run(a_finding("a"))), fail_on).code == code
+    assert run_report(AuditView(run=a_run(a_finding("a"))), fail_on).code == code
 
 
 def test_a_failed_job_is_a_failure_whatever_is_asked() -> None:
-    assert run_report(RunView(run=a_run(failed={"drift": "boom"})), FailOn.NEVER).code == 1
+    assert run_report(AuditView(run=a_run(failed={"drift": "boom"})), FailOn.NEVER).code == 1
 
 
 def test_a_comparison_fails_with_new_findings_alone() -> None:
@@ -103,7 +103,7 @@ def test_a_comparison_tells_what_was_not_looked_at_again() -> None:
 
 def test_names_from_outside_cannot_move_the_cursor_or_begin_a_line() -> None:
     run = a_run(a_finding("a", where=f"topic {EVIL}\nx of c1", message=EVIL, owner=EVIL, hint=EVIL), skipped=(EVIL,))
-    text = run_report(RunView(run=run)).text
+    text = run_report(AuditView(run=run)).text
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert not any(line.startswith("x of") for line in text.splitlines())

@@ -17,7 +17,7 @@ from kafkakit.audit.decide.launch import (
     SparkChoice,
     launch_line,
     launch_of,
-    settled,
+    settle_choice,
 )
 from kafkakit.audit.report.exports import spark_application
 from kafkakit.core.errors import KafkakitError, RefusedError, UsageError
@@ -62,7 +62,7 @@ HERE = EngineFacts(rows=1_000_000, is_here=True, has_sail=True, free_bytes=8 << 
 def test_what_fits_this_host_runs_without_java(
     choice: SparkChoice, facts: EngineFacts, backend: Backend, why: str
 ) -> None:
-    found, said = settled(choice, facts)
+    found, said = settle_choice(choice, facts)
     assert found.rows == facts.rows
     assert (found.backend, replace(found, backend=choice.backend, rows=None)) == (backend, choice)
     assert why in said

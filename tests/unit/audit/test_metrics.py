@@ -6,13 +6,13 @@ from typing import Any
 
 from kafkakit.audit.decide.runs import compare
 from kafkakit.audit.report.exports import HELP, PREFIX, datadog_series, families, metrics_report
-from kafkakit.audit.report.results import RunView
+from kafkakit.audit.report.results import AuditView
 from tests.places import ROOT
 from tests.rigs.audit_dashboard import dashboard_json
 from tests.unit.audit.made import EVIL, KINDS, a_finding, a_run
 
 
-def a_view() -> RunView:
+def a_view() -> AuditView:
     before = a_run(a_finding("old"), date="2026-11-19")
     run = a_run(
         a_finding("a", blast=5),
@@ -25,7 +25,7 @@ def a_view() -> RunView:
         left_out=("a", "b"),
         clusters={"c1": KINDS, "c2": KINDS, "clean": KINDS},
     )
-    return RunView(run=run, comparison=compare(before, run), history=(before,))
+    return AuditView(run=run, comparison=compare(before, run), history=(before,))
 
 
 def test_the_text_is_as_recorded() -> None:
@@ -46,7 +46,7 @@ def test_no_two_samples_have_the_same_labels() -> None:
 
 def test_a_name_from_outside_stays_in_its_label() -> None:
     name = 'a"} 1\nkafkakit_audit_x 1 \\'
-    lines = metrics_report(RunView(run=a_run(a_finding("a", cluster=name), clusters={EVIL: KINDS}))).text.splitlines()
+    lines = metrics_report(AuditView(run=a_run(a_finding("a", cluster=name), clusters={EVIL: KINDS}))).text.splitlines()
     assert not any(line.startswith("kafkakit_audit_x") for line in lines)
     assert sum(line.startswith(f"{PREFIX}findings{{") for line in lines) == 1
 

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 from kafkakit.audit.decide.runs import RunResults, compare, with_since
 from kafkakit.audit.report.page import DISTRIBUTIONS, audit_page, counts_by_range
-from kafkakit.audit.report.results import RunView
+from kafkakit.audit.report.results import AuditView
 from kafkakit.core.fleet_tables import JobResult
 from tests.unit.audit.made import EVIL, KINDS, a_finding, a_run
 
@@ -48,7 +48,7 @@ def history(days: int = 3) -> tuple[RunResults, ...]:
     )
 
 
-def a_view(evil: str = "") -> RunView:
+def a_view(evil: str = "") -> AuditView:
     findings = (
         *with_since((a_finding(f"old{evil}", owner=f"team-a{evil}"), a_finding("old")), {}, "2026-11-18"),
         a_finding(f"new{evil}", severity="error", repair=f"a.b=1{evil}", message=f"bad{evil}", blast=7),
@@ -64,7 +64,7 @@ def a_view(evil: str = "") -> RunView:
     )
     past = history()
     tables = {("retention", "partitions"): {"overshoot": [0.05, 0.3, None, float("nan"), 3.0, 40.0, "x"]}}
-    return RunView(run=run, comparison=compare(past[-1], run), history=past, tables=tables)
+    return AuditView(run=run, comparison=compare(past[-1], run), history=past, tables=tables)
 
 
 def test_what_is_new_stands_before_the_rest() -> None:
@@ -114,14 +114,14 @@ def test_the_same_run_gives_the_same_bytes() -> None:
 
 
 def test_a_first_run_and_an_empty_one_have_pages() -> None:
-    first = read(audit_page(RunView(run=a_run(a_finding("a")))))
+    first = read(audit_page(AuditView(run=a_run(a_finding("a")))))
     assert first.headings == ["Clusters", "Worst first", "Jobs"]
-    assert read(audit_page(RunView(run=a_run(clusters={})))).headings == ["Jobs"]
+    assert read(audit_page(AuditView(run=a_run(clusters={})))).headings == ["Jobs"]
 
 
 def test_a_day_without_news_says_so() -> None:
     before, run = a_run(a_finding("a"), date="2026-11-19"), a_run(a_finding("a"))
-    page = audit_page(RunView(run=run, comparison=compare(before, run), history=(before,))).decode()
+    page = audit_page(AuditView(run=run, comparison=compare(before, run), history=(before,))).decode()
     assert '<h2>New since 2026-11-19</h2>\n<p class="good">Nothing.</p>' in page
 
 
@@ -132,7 +132,7 @@ def test_the_size_is_bounded() -> None:
     )
     run = a_run(*findings, clusters={f"c{n}": KINDS for n in range(900)}, skipped=tuple(map(str, range(5_000))))
     before = a_run(date="2026-11-19", clusters=dict(run.results[0].clusters))
-    page = audit_page(RunView(run=run, comparison=compare(before, run), history=(before,)))
+    page = audit_page(AuditView(run=run, comparison=compare(before, run), history=(before,)))
     assert len(page) < 2_000_000
     assert b"and 4800 more" in page
     assert b"the first 300 of 900" in page
@@ -149,6 +149,6 @@ def test_values_are_counted_by_ranges() -> None:
 def test_a_table_that_was_not_read_whole_is_said_to_be_a_part() -> None:
     result = JobResult(job="capacity", tables={"dirs": 3_000})
     run = RunResults(spec=a_run().spec, results=(result,))
-    page = audit_page(RunView(run=run, tables={("capacity", "dirs"): {"days_to_full": [5.0, 8.0]}})).decode()
+    page = audit_page(AuditView(run=run, tables={("capacity", "dirs"): {"days_to_full": [5.0, 8.0]}})).decode()
     assert page.count("Log dirs by days until 85 % is used (the first 2 of 3,000)") == 3
     assert ">7 to 14<" in page

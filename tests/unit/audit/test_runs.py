@@ -26,7 +26,7 @@ from kafkakit.audit.decide.request import (
 )
 from kafkakit.audit.decide.runs import (
     RUN_DOCUMENT,
-    Progress,
+    JobProgress,
     RunPhase,
     RunRecord,
     RunResults,
@@ -129,7 +129,7 @@ def test_progress_is_found_among_other_lines() -> None:
     line = '{"kafkakit": "progress", "job": "lag", "phase": "start", "number": 3, "of": 8}'
     assert str(progress_of(line)) == "job 3 of 8: lag"
     ended = '{"kafkakit": "progress", "job": "lag", "phase": "failed", "seconds": 1.26, "error": "no disk"}'
-    assert progress_of(ended) == Progress(job="lag", phase="failed", seconds=1.26, error="no disk")
+    assert progress_of(ended) == JobProgress(job="lag", phase="failed", seconds=1.26, error="no disk")
     assert str(progress_of(ended)) == "lag failed: no disk"
     assert str(progress_of(ended.replace("failed", "end").replace("no disk", ""))) == "lag done in 1.3 s"
     for other in ("WARN x", line[:-4], '{"kafkakit": "progress"}', '{"kafkakit": "progress", "job": 1, "of": null}'):

@@ -14,7 +14,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.audit.decide.launch import Schedule
+from kafkakit.audit.decide.launch import DailySchedule
 from kafkakit.audit.report.exports import cron_job, cron_text, systemd_files
 from kafkakit.cli.command_classes import shared_params
 from kafkakit.cli.root import build_root, commands
@@ -31,14 +31,14 @@ for word in "$@"; do printf '%s\\n' "$word"; done >> "$0.log"
 """
 
 
-def schedule(program: str = "/usr/local/bin/kafkakit", place: str = HOSTILE, **more: Any) -> Schedule:
-    return Schedule(
+def schedule(program: str = "/usr/local/bin/kafkakit", place: str = HOSTILE, **more: Any) -> DailySchedule:
+    return DailySchedule(
         fleet=place, store=place, results="s3://b/results", image="registry.example.org:5000/kit:1",
         metrics_file="/var/lib/metrics/kafkakit.prom", program=program, **more,
     )  # fmt: skip
 
 
-def systemd_script(made: Schedule) -> str:
+def systemd_script(made: DailySchedule) -> str:
     """The argument of /bin/sh as systemd hands it on (systemd.service(5), "Command lines"; systemd.unit(5))."""
     (line,) = re.findall(
         r"^ExecStart=/bin/sh -c \"(.*)\"$", systemd_files(made)["kafkakit-audits.service"], re.MULTILINE
@@ -46,14 +46,14 @@ def systemd_script(made: Schedule) -> str:
     return re.sub(r"%%|\$\$|\\(.)", lambda m: m[1] or m[0][0], line)
 
 
-def cron_script(made: Schedule) -> str:
+def cron_script(made: DailySchedule) -> str:
     """What cron hands to the shell (crontab(5)): the sixth field, with \\% as %, and nothing behind a bare %."""
     (line,) = cron_text(made).splitlines()
     assert re.search(r"(?<!\\)%", line) is None
     return line.split(" ", 5)[5].replace("\\%", "%")
 
 
-def kubernetes_script(made: Schedule) -> str:
+def kubernetes_script(made: DailySchedule) -> str:
     document = yaml.safe_load(cron_job(made))
     jsonschema.validate(document, SCHEMA)
     (container,) = document["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
@@ -122,7 +122,7 @@ def test_what_cannot_be_scheduled_is_refused(wrong: dict[str, str]) -> None:
 
 def test_a_cron_job_needs_an_image_and_takes_variables_from_a_secret() -> None:
     with pytest.raises(UsageError, match="needs an image"):
-        cron_job(Schedule(profiles="a", store="/a", results="/b"))
+        cron_job(DailySchedule(profiles="a", store="/a", results="/b"))
     document = yaml.safe_load(cron_job(schedule(secret="fleet-access", namespace="kafka", at="23:05")))
     jsonschema.validate(document, SCHEMA)
     assert document["spec"]["schedule"] == "5 23 * * *"

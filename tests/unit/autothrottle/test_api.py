@@ -19,7 +19,7 @@ from kafkakit.adapters.metrics_services import DatadogApi
 from kafkakit.adapters.rpc.http_listener import PAGE_LIMITS, PageServer
 from kafkakit.autothrottle.act.pacer import ControlOverrides, ZnodeOverrides
 from kafkakit.autothrottle.act.service import EventSender, PacerApi
-from kafkakit.autothrottle.decide.law import Decision, Memory, RateMemory, Side
+from kafkakit.autothrottle.decide.law import Memory, RateDecision, RateMemory, Side
 from kafkakit.autothrottle.decide.pacer import (
     LIMIT_BYTES,
     MB,
@@ -247,7 +247,7 @@ def test_the_plain_number_of_its_first_versions_is_read() -> None:
     assert ZnodeOverrides(inner, "autothrottle").read().every == Override(into=70 * MB, out=70 * MB)
 
 
-NOTHING = Decision(rates=None, memory=Memory())
+NOTHING = RateDecision(rates=None, memory=Memory())
 OUT_1 = ConfigKey(ResourceKind.BROKER, "1", LEADER_RATE)
 IN_2 = ConfigKey(ResourceKind.BROKER, "2", FOLLOWER_RATE)
 IN_9 = ConfigKey(ResourceKind.BROKER, "9", FOLLOWER_RATE)

@@ -7,10 +7,10 @@ import pytest
 
 from kafkakit.autothrottle.decide.law import (
     Capacities,
-    Decision,
     HeadroomSettings,
     Law,
     Memory,
+    RateDecision,
     RateMemory,
     Side,
     headroom,
@@ -23,7 +23,7 @@ from kafkakit.autothrottle.decide.law import (
     with_capacities,
     within_peers,
 )
-from kafkakit.autothrottle.decide.measurements import BrokerSeen, Flow, Load, Observed
+from kafkakit.autothrottle.decide.measurements import Flow, NetworkLoad, SeenBroker, TrafficObservation
 from kafkakit.autothrottle.decide.slo import SloSettings, slo_law
 from kafkakit.core.errors import InputError, UsageError
 
@@ -38,22 +38,24 @@ LAWS = pytest.mark.parametrize(
 EITHER = pytest.mark.parametrize("copies_too", [True, False], ids=["copies of the source", "copies of log dirs"])
 
 
-def look(at_s: float, unit: float, *, clients: float = 30, copied: float = 20, copies_too: bool = False) -> Observed:
+def look(
+    at_s: float, unit: float, *, clients: float = 30, copied: float = 20, copies_too: bool = False
+) -> TrafficObservation:
     """Brokers 1 and 2 with this traffic in MB/s, which the source multiplies by `unit`; log dirs do not."""
     moved = copied * unit if copies_too else copied
-    load = Load(total=(clients + copied) * unit * MB, moved=moved * MB, copied=copied * MB)
+    load = NetworkLoad(total=(clients + copied) * unit * MB, moved=moved * MB, copied=copied * MB)
     at_ms = round(at_s * 1000)
-    brokers = {1: BrokerSeen(broker=1, out=load), 2: BrokerSeen(broker=2, into=load)}
-    return Observed(at_ms=at_ms, measured_ms=at_ms, window_ms=WINDOW_S * 1000, brokers=brokers, flows=(FLOW,))
+    brokers = {1: SeenBroker(broker=1, out=load), 2: SeenBroker(broker=2, into=load)}
+    return TrafficObservation(at_ms=at_ms, measured_ms=at_ms, window_ms=WINDOW_S * 1000, brokers=brokers, flows=(FLOW,))
 
 
-def rates(decision: Decision) -> dict[tuple[int, Side], int]:
+def rates(decision: RateDecision) -> dict[tuple[int, Side], int]:
     return {side: kept.rate for side, kept in decision.memory.rates.items()}
 
 
-def until(law: Law, end_s: int, unit: float, memory: Memory, *, copies_too: bool, begin_s: int = 0) -> Decision:
+def until(law: Law, end_s: int, unit: float, memory: Memory, *, copies_too: bool, begin_s: int = 0) -> RateDecision:
     """The decision at the end of looks each 5 s."""
-    decision = Decision(rates=None, memory=memory)
+    decision = RateDecision(rates=None, memory=memory)
     for at_s in range(begin_s, end_s + 1, 5):
         decision = law(look(at_s, unit, copies_too=copies_too), decision.memory)
     return decision
@@ -120,17 +122,17 @@ def test_averages_that_do_not_have_a_move_in_them_yet_are_no_fault(law: Law) -> 
 @LAWS
 def test_a_failed_read_ends_no_doubt(law: Law) -> None:
     certain = until(law, 30, 1 / 1000, Memory(), copies_too=False)
-    brokers = {b: BrokerSeen(broker=b) for b in (1, 2)}
-    away = law(Observed(at_ms=35_000, brokers=brokers, flows=(FLOW,)), certain.memory)
+    brokers = {b: SeenBroker(broker=b) for b in (1, 2)}
+    away = law(TrafficObservation(at_ms=35_000, brokers=brokers, flows=(FLOW,)), certain.memory)
     again = law(look(40, 1 / 1000), away.memory)
     assert (set(rates(again).values()), len(again.warnings)) == ({MB}, 1)
 
 
 @LAWS
 def test_copies_in_another_unit_than_traffic(law: Law) -> None:
-    load = Load(total=50 * MB, moved=8 * 20 * MB, copied=20 * MB)
-    brokers = {1: BrokerSeen(broker=1, out=load), 2: BrokerSeen(broker=2, into=load)}
-    decision = law(Observed(at_ms=0, measured_ms=0, window_ms=1, brokers=brokers, flows=(FLOW,)), Memory())
+    load = NetworkLoad(total=50 * MB, moved=8 * 20 * MB, copied=20 * MB)
+    brokers = {1: SeenBroker(broker=1, out=load), 2: SeenBroker(broker=2, into=load)}
+    decision = law(TrafficObservation(at_ms=0, measured_ms=0, window_ms=1, brokers=brokers, flows=(FLOW,)), Memory())
     assert set(rates(decision).values()) == {MB}
     assert "160 MB/s of copies in 50 MB/s of traffic" in decision.warnings[0]
 
@@ -143,14 +145,14 @@ def test_the_minimum_is_no_more_than_the_capacity_less_reserve() -> None:
 
 
 STATED = Capacities(of_broker={2: 300.0 * MB}, of_type={"big": 100.0 * MB})
-LOAD = Load(total=40.0 * MB, moved=0.0)
+LOAD = NetworkLoad(total=40.0 * MB, moved=0.0)
 
 
-def look_capacities(*types: str) -> Observed:
+def look_capacities(*types: str) -> TrafficObservation:
     """Broker 1 sends to all others; the types are those of brokers 1, 2, ..."""
-    brokers = {n: BrokerSeen(broker=n, into=LOAD, out=LOAD, instance_type=t) for n, t in enumerate(types, 1)}
+    brokers = {n: SeenBroker(broker=n, into=LOAD, out=LOAD, instance_type=t) for n, t in enumerate(types, 1)}
     flows = [Flow(source=1, destination=n, partitions=1, left_bytes=MB) for n in range(2, len(types) + 1)]
-    return Observed(at_ms=0, measured_ms=0, brokers=brokers, flows=tuple(flows))
+    return TrafficObservation(at_ms=0, measured_ms=0, brokers=brokers, flows=tuple(flows))
 
 
 @pytest.mark.parametrize("law", [headroom_law(HeadroomSettings()), slo_law(SloSettings())])
@@ -172,7 +174,7 @@ def test_a_broker_of_unknown_type_is_named_and_the_others_get_rates(law: Law) ->
 
 
 def test_what_was_measured_goes_before_the_type_and_no_types_need_no_words() -> None:
-    seen = BrokerSeen(broker=5, into=Load(capacity=7.0), instance_type="big")
+    seen = SeenBroker(broker=5, into=NetworkLoad(capacity=7.0), instance_type="big")
     assert STATED.known(seen).into.capacity == 7.0
     assert STATED.known(seen).out.capacity == 100.0 * MB
     quiet = with_capacities(headroom_law(HeadroomSettings(capacity=100.0 * MB)), Capacities())
@@ -243,19 +245,19 @@ FLOW_HEADROOM = Flow(source=1, destination=2, partitions=1, left_bytes=MB)
 )
 def test_the_table_of_kafka_kit_holds(total: float, throttle: float, leader: float, follower: float) -> None:
     for percent, rate in ((80, leader), (60, follower)):
-        assert headroom(Load(total=total), 100, throttle, percent, 10) == pytest.approx(rate)
+        assert headroom(NetworkLoad(total=total), 100, throttle, percent, 10) == pytest.approx(rate)
 
 
 def test_what_copies_did_not_use_of_their_throttle_is_client_traffic() -> None:
-    assert headroom(Load(total=80, moved=20), 100, 70, 100, 10) == 40  # kafka-kit: 90, on top of 60 of clients
+    assert headroom(NetworkLoad(total=80, moved=20), 100, 70, 100, 10) == 40  # kafka-kit: 90, on top of 60 of clients
 
 
-def look_headroom(at_ms: int, out: float | None, into: float | None) -> Observed:
+def look_headroom(at_ms: int, out: float | None, into: float | None) -> TrafficObservation:
     seen = {
-        1: BrokerSeen(broker=1, out=Load(total=out, moved=0 if out else None)),
-        2: BrokerSeen(broker=2, into=Load(total=into, moved=0 if into else None)),
+        1: SeenBroker(broker=1, out=NetworkLoad(total=out, moved=0 if out else None)),
+        2: SeenBroker(broker=2, into=NetworkLoad(total=into, moved=0 if into else None)),
     }
-    return Observed(at_ms=at_ms, measured_ms=at_ms, brokers=seen, flows=(FLOW_HEADROOM,))
+    return TrafficObservation(at_ms=at_ms, measured_ms=at_ms, brokers=seen, flows=(FLOW_HEADROOM,))
 
 
 def test_a_broker_without_metrics_keeps_its_rate_for_a_while_and_stops_no_other() -> None:

@@ -14,14 +14,14 @@ import pytest
 from kafkakit.adapters import metrics_services as http_service
 from kafkakit.adapters.metrics_services import DatadogQueries
 from kafkakit.autothrottle.act.pacer import ASKED_ONCE, LOOK_UP_S, measure_hosts, measure_with
-from kafkakit.autothrottle.decide.law import Decision, Memory, RateMemory, Side
+from kafkakit.autothrottle.decide.law import Memory, RateDecision, RateMemory, Side
 from kafkakit.autothrottle.decide.measurements import (
-    BrokerSeen,
     Flow,
     HostQueriesAsked,
     HostTags,
-    Load,
-    Observed,
+    NetworkLoad,
+    SeenBroker,
+    TrafficObservation,
     TrafficOfHosts,
     TrafficQueries,
     measured_of,
@@ -29,7 +29,7 @@ from kafkakit.autothrottle.decide.measurements import (
 )
 from kafkakit.autothrottle.decide.slo import SloSettings, parse_time_rule, slo_law
 from kafkakit.config.security import Secret
-from kafkakit.core.cluster_facts import Sample
+from kafkakit.core.cluster_facts import MetricSample
 from kafkakit.core.errors import OperationFailedError, TryLaterError, UsageError
 from tests.fakes.admin import FakeClock
 from tests.rigs.metrics_http import Datadog, Reply, Server, serving
@@ -43,15 +43,17 @@ FLOW = Flow(source=1, destination=2, partitions=1, left_bytes=10**10, ingest_per
 
 def look(
     at_s: float, *, clients: float = 30, into: float = 30, moved: float = 0, p99: float | None = 5, flow: Flow = FLOW
-) -> Observed:
+) -> TrafficObservation:
     """Brokers 1 and 2 on lines of 100 MB/s; figures in MB/s."""
-    loads = [Load(total=(c + moved) * MB_SLO, moved=moved * MB_SLO, capacity=100 * MB_SLO) for c in (clients, into)]
+    loads = [
+        NetworkLoad(total=(c + moved) * MB_SLO, moved=moved * MB_SLO, capacity=100 * MB_SLO) for c in (clients, into)
+    ]
     seen = {
-        1: BrokerSeen(broker=1, out=loads[0], produce_p99_ms=p99),
-        2: BrokerSeen(broker=2, into=loads[1], produce_p99_ms=5),
+        1: SeenBroker(broker=1, out=loads[0], produce_p99_ms=p99),
+        2: SeenBroker(broker=2, into=loads[1], produce_p99_ms=5),
     }
     at_ms = int(at_s * 1000)
-    return Observed(at_ms=at_ms, measured_ms=at_ms, window_ms=11_000, brokers=seen, flows=(flow,))
+    return TrafficObservation(at_ms=at_ms, measured_ms=at_ms, window_ms=11_000, brokers=seen, flows=(flow,))
 
 
 def held(out: float, into: float, *, at_s: float = 0, seen: bool = True) -> Memory:
@@ -63,7 +65,7 @@ def held(out: float, into: float, *, at_s: float = 0, seen: bool = True) -> Memo
     return Memory(rates=rates, at_ms=now)
 
 
-def why(decision: Decision) -> dict[tuple[int, Side], tuple[float, str]]:
+def why(decision: RateDecision) -> dict[tuple[int, Side], tuple[float, str]]:
     return {(r.broker, r.side): (round(r.rate / MB_SLO, 2), r.binding) for r in decision.reasons}
 
 
@@ -86,7 +88,7 @@ LAW = slo_law(SETTINGS)
         (held(40, 40), look(20, moved=40, p99=150), (20.0, "health"), (40.0, "peers")),
     ],
 )
-def test_what_binds(memory: Memory, seen: Observed, out: tuple[float, str], into: tuple[float, str]) -> None:
+def test_what_binds(memory: Memory, seen: TrafficObservation, out: tuple[float, str], into: tuple[float, str]) -> None:
     decision = LAW(seen, memory)
     assert why(decision) == {OUT: out, INTO: into}
 
@@ -135,9 +137,9 @@ def test_the_emptier_direction_is_spared_until_a_cut_of_the_other_one_ended_no_b
     both = FLOW, replace(FLOW, source=2, destination=1)
     into = 1, Side.INTO
 
-    def seen(at_s: int) -> Observed:
+    def seen(at_s: int) -> TrafficObservation:
         found = look(at_s, clients=50, moved=40, p99=150)
-        one = replace(found.brokers[1], into=Load(total=60 * MB_SLO, moved=20 * MB_SLO, capacity=100 * MB_SLO))
+        one = replace(found.brokers[1], into=NetworkLoad(total=60 * MB_SLO, moved=20 * MB_SLO, capacity=100 * MB_SLO))
         return replace(found, flows=both, brokers={**found.brokers, 1: one})
 
     start = held(40, 40)
@@ -160,7 +162,7 @@ def test_copies_that_run_already_start_from_what_log_dirs_show(copied: int | Non
     assert why(LAW(replace(seen, brokers=sides), Memory()))[OUT][0] == start
 
 
-def newer(load: Load, copied: int | None) -> Load:
+def newer(load: NetworkLoad, copied: int | None) -> NetworkLoad:
     return replace(load, copied=None if copied is None else copied * MB_SLO)
 
 
@@ -184,13 +186,13 @@ def test_more_partitions_under_min_isr_halve_every_rate() -> None:
 def test_without_metrics_rates_stay_then_fall_to_the_floor() -> None:
     memory = held(40, 40)
     for at_s in (30, 60):
-        decision = LAW(Observed(at_ms=at_s * 1000, flows=(FLOW,)), memory)
+        decision = LAW(TrafficObservation(at_ms=at_s * 1000, flows=(FLOW,)), memory)
         assert decision.rates is None
         memory = decision.memory
     assert memory.failures == 2
     rates = []
     for at_s in range(125, 500, 5):
-        memory = LAW(Observed(at_ms=at_s * 1000, flows=(FLOW,)), memory).memory
+        memory = LAW(TrafficObservation(at_ms=at_s * 1000, flows=(FLOW,)), memory).memory
         rates.append(memory.rates[OUT].rate / MB_SLO)
     assert rates[:2] == [36.0, 32.4]
     assert rates[-1] == 2.2
@@ -205,7 +207,7 @@ def test_old_metrics_count_as_none() -> None:
 
 def test_one_broker_without_metrics_keeps_its_rate_and_stops_no_other() -> None:
     seen = look(20, moved=40)
-    gap = replace(seen, brokers={1: seen.brokers[1], 2: BrokerSeen(broker=2)})
+    gap = replace(seen, brokers={1: seen.brokers[1], 2: SeenBroker(broker=2)})
     assert why(LAW(gap, held(40, 45))) == {OUT: (40.5, "peers"), INTO: (45.0, "hold")}
 
 
@@ -238,9 +240,9 @@ def test_hours_with_a_factor_or_a_reserve() -> None:
     assert why(slo_law(kept)(look(0), Memory()))[OUT] == (27.0, "capacity")
 
 
-def without_traffic(p99: float | None = None) -> Observed:
-    seen = {b: BrokerSeen(broker=b, produce_p99_ms=p99) for b in (1, 2)}
-    return Observed(at_ms=0, measured_ms=0, window_ms=11_000, brokers=seen, flows=(FLOW,))
+def without_traffic(p99: float | None = None) -> TrafficObservation:
+    seen = {b: SeenBroker(broker=b, produce_p99_ms=p99) for b in (1, 2)}
+    return TrafficObservation(at_ms=0, measured_ms=0, window_ms=11_000, brokers=seen, flows=(FLOW,))
 
 
 def test_without_traffic_a_statement_or_a_latency_is_needed() -> None:
@@ -263,7 +265,7 @@ def test_with_latencies_alone_rates_rise_by_a_tenth_a_window_and_are_halved_by_a
 
 
 def test_an_unknown_capacity_is_learnt_from_totals_without_a_breach() -> None:
-    def totals(at_s: int, moved: float, p99: float) -> Observed:
+    def totals(at_s: int, moved: float, p99: float) -> TrafficObservation:
         seen = look(at_s, moved=moved, p99=p99)
         brokers = {
             b: replace(s, out=replace(s.out, capacity=None), into=replace(s.into, capacity=None), produce_p99_ms=p99)
@@ -308,13 +310,13 @@ def rig() -> Iterator[Rig]:
         yield Rig(server, datadog, clock)
 
 
-def seen(broker: int, kind: str, sent: float | None, received: float | None) -> BrokerSeen:
-    return BrokerSeen(broker=broker, instance_type=kind, out=Load(total=sent), into=Load(total=received))
+def seen(broker: int, kind: str, sent: float | None, received: float | None) -> SeenBroker:
+    return SeenBroker(broker=broker, instance_type=kind, out=NetworkLoad(total=sent), into=NetworkLoad(total=received))
 
 
 def test_a_look_asks_as_kafka_kit_does_and_tags_are_kept(rig: Rig) -> None:
     found = rig.measure()
-    assert found == Observed(
+    assert found == TrafficObservation(
         at_ms=round(NOW.timestamp() * 1000),
         measured_ms=round(NOW.timestamp() * 1000),
         window_ms=120_000,
@@ -338,11 +340,11 @@ def test_prometheus_tells_the_same(rig: Rig) -> None:
     class Prometheus:
         source = "fake metrics"
 
-        def query(self, expression: str, at: datetime) -> tuple[Sample, ...]:
+        def query(self, expression: str, at: datetime) -> tuple[MetricSample, ...]:
             values = {"reassignment": (), "bytesin": (7.0, 70.0), "bytesout": (5.0, 50.0)}
             told: tuple[float, ...] = next((v for word, v in values.items() if word in expression), ())
             labels = ({"broker_id": "1", "kind": "big"}, {"broker_id": "2", "kind": "small"})
-            return tuple(Sample(of, value, at) for of, value in zip(labels, told, strict=False))
+            return tuple(MetricSample(of, value, at) for of, value in zip(labels, told, strict=False))
 
     assert measure_with(Prometheus(), rig.clock, TrafficQueries(type_label="kind"))() == rig.measure()
 
@@ -471,28 +473,28 @@ class FakeService:
     def __init__(self, error: Exception | None = None) -> None:
         self.error, self.asked = error, 0
 
-    def query(self, expression: str, at: datetime) -> tuple[Sample, ...]:
+    def query(self, expression: str, at: datetime) -> tuple[MetricSample, ...]:
         self.asked += 1
         if self.error is not None:
             raise self.error
         value = 9.0 * MB if "reassignment" not in expression else 2.0 * MB
-        return tuple(Sample({"broker_id": str(b)}, value, at - timedelta(seconds=10)) for b in (1, 2, 3))
+        return tuple(MetricSample({"broker_id": str(b)}, value, at - timedelta(seconds=10)) for b in (1, 2, 3))
 
 
 def test_values_are_told_by_broker_and_what_makes_no_sense_is_left_out() -> None:
     answers = {
         "into": (
-            Sample({"pod": "kafka-3", "kind": "big"}, 5.0, AT),
-            Sample({"pod": "x"}, 1.0, AT),
-            Sample({}, 1.0, AT),
+            MetricSample({"pod": "kafka-3", "kind": "big"}, 5.0, AT),
+            MetricSample({"pod": "x"}, 1.0, AT),
+            MetricSample({}, 1.0, AT),
         ),
-        "out": (Sample({"pod": "kafka-3"}, float("nan"), AT), Sample({"pod": "4"}, -1.0, AT)),
-        "queue_ms": (Sample({"pod": "kafka-3"}, 7.0, AT - timedelta(hours=1)),),
+        "out": (MetricSample({"pod": "kafka-3"}, float("nan"), AT), MetricSample({"pod": "4"}, -1.0, AT)),
+        "queue_ms": (MetricSample({"pod": "kafka-3"}, 7.0, AT - timedelta(hours=1)),),
     }
     found = measured_of(answers, TrafficQueries(label="pod", type_label="kind"), 5, 60)
     assert list(found.brokers) == [3]
-    assert found.brokers[3].into == Load(total=5.0)
-    assert found.brokers[3].out == Load()
+    assert found.brokers[3].into == NetworkLoad(total=5.0)
+    assert found.brokers[3].out == NetworkLoad()
     assert (found.brokers[3].instance_type, found.window_ms) == ("big", 60_000)
     assert found.brokers[3].queue_ms == 7.0
     assert found.measured_ms == int(AT.timestamp() * 1000)
@@ -520,7 +522,7 @@ def test_a_service_that_fails_is_a_problem_in_words_and_one_that_is_away_is_not_
 
 def test_a_service_that_stops_answering_is_asked_once_more_and_no_further() -> None:
     class Hanging(FakeService):
-        def query(self, expression: str, at: datetime) -> tuple[Sample, ...]:
+        def query(self, expression: str, at: datetime) -> tuple[MetricSample, ...]:
             if self.asked:
                 self.asked += 1
                 raise TryLaterError("no answer")
@@ -532,11 +534,11 @@ def test_a_service_that_stops_answering_is_asked_once_more_and_no_further() -> N
 
 
 def test_a_law_is_told_both_what_the_service_and_what_the_brokers_tell() -> None:
-    rig, seen = PacerRig(), list[Observed]()
+    rig, seen = PacerRig(), list[TrafficObservation]()
 
-    def law(observed: Observed, memory: Memory) -> Decision:
+    def law(observed: TrafficObservation, memory: Memory) -> RateDecision:
         seen.append(observed)
-        return Decision(rates=None, memory=memory)
+        return RateDecision(rates=None, memory=memory)
 
     rig.cluster.add_topic("v", {0: (1, 4)})
     rig.cluster.kill(4)
@@ -544,7 +546,7 @@ def test_a_law_is_told_both_what_the_service_and_what_the_brokers_tell() -> None
     pacer, _ = rig.pacer(law=law, measure=measure_with(FakeService(), rig.clock, TrafficQueries()))
     pacer.tick()
     (observed,) = seen
-    assert observed.brokers[3].into == Load(total=9.0 * MB, moved=2.0 * MB, copied=1.0 * MB)
+    assert observed.brokers[3].into == NetworkLoad(total=9.0 * MB, moved=2.0 * MB, copied=1.0 * MB)
     assert not observed.brokers[4].is_alive
     assert observed.under_replicated == 1
     assert [(f.source, f.destination, f.partitions) for f in observed.flows] == [(1, 3, 1)]

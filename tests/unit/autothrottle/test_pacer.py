@@ -3,15 +3,15 @@
 import pytest
 
 from kafkakit.autothrottle.act.pacer import ControlOverrides, ZnodeOverrides, open_journal, read_saved
-from kafkakit.autothrottle.decide.law import Decision, Memory
-from kafkakit.autothrottle.decide.measurements import Observed, for_run
+from kafkakit.autothrottle.decide.law import Memory, RateDecision
+from kafkakit.autothrottle.decide.measurements import TrafficObservation, for_run
 from kafkakit.autothrottle.decide.pacer import Override, rates_data
 from kafkakit.autothrottle.report import tick_line
 from kafkakit.core.cluster_facts import ConfigChange
 from kafkakit.core.errors import InputError, LeaseLostError
 from kafkakit.execution.act.control_requests import ControlRequests
 from kafkakit.execution.act.leases import lease_path
-from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.execution.decide.schedule.work import BrokerRates
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
 from tests.rigs.pacer import CLUSTER, KB, MB, RATE, PacerRig
 from tests.rigs.reassign import Killed
@@ -76,14 +76,14 @@ def test_only_rates_that_are_set_are_reported(rig: PacerRig) -> None:
     pacer, _ = rig.pacer()
     shown, tick = pacer.preview(), pacer.tick()
     for found in (shown, tick, pacer.tick()):
-        assert found.rates == Rates(into_of={3: RATE}, out_of={2: RATE})
+        assert found.rates == BrokerRates(into_of={3: RATE}, out_of={2: RATE})
         assert {(r.broker, r.side.value) for r in found.decision.reasons} == {(3, "in")}, "not of 1, which sends"
         assert any(f"broker 1: another process has set {LEADER_RATE}=777" in n for n in found.notes)
     saved = read_saved(rig.store, CLUSTER)
     assert saved is not None
     assert saved.rates == rates_data(tick.rates)
     rig.cluster.brokers[2].configs[LEADER_RATE] = "778"  # somebody changes ours
-    assert pacer.tick().rates == Rates(into_of={3: RATE})
+    assert pacer.tick().rates == BrokerRates(into_of={3: RATE})
 
 
 def test_where_others_throttle_all_nothing_is_reported_as_set(rig: PacerRig) -> None:
@@ -91,7 +91,7 @@ def test_where_others_throttle_all_nothing_is_reported_as_set(rig: PacerRig) -> 
         broker.configs |= {LEADER_RATE: "777", FOLLOWER_RATE: "777"}
     rig.begin()
     tick = rig.pacer()[0].tick()
-    assert (tick.writes, tick.rates, tick.decision.reasons) == (0, Rates(), ())
+    assert (tick.writes, tick.rates, tick.decision.reasons) == (0, BrokerRates(), ())
     assert "no rates set" in tick_line(tick)
     assert "--take-over" in tick_line(tick)
 
@@ -105,7 +105,7 @@ def test_rates_of_others_are_taken_over_and_come_back(rig: PacerRig) -> None:
     rig.begin()
     pacer, lead = rig.pacer(take_over=True)
     tick = pacer.tick()
-    assert tick.rates == Rates(into_of={3: RATE}, out_of={1: RATE, 2: RATE})
+    assert tick.rates == BrokerRates(into_of={3: RATE}, out_of={1: RATE, 2: RATE})
     assert rig.configs()["broker 3"] == theirs | {FOLLOWER_RATE: str(RATE)}
     assert rig.configs()["broker 4"] == theirs, "it takes no part"
     assert rig.configs()["topic t"] == before["topic t"], "entries that are there are not the pacer's"
@@ -130,11 +130,11 @@ def test_what_was_said_at_the_tick_before_is_no_news(rig: PacerRig) -> None:
 
 
 def test_a_law_that_holds_leaves_the_rates_and_covers_new_moves(rig: PacerRig) -> None:
-    decisions = [Rates(into_of={3: RATE, 4: RATE}, out_of={1: RATE, 2: RATE}), None]
+    decisions = [BrokerRates(into_of={3: RATE, 4: RATE}, out_of={1: RATE, 2: RATE}), None]
 
-    def law(observed: Observed, memory: Memory) -> Decision:
+    def law(observed: TrafficObservation, memory: Memory) -> RateDecision:
         assert {f.destination for f in observed.flows} <= {3, 4}
-        return Decision(rates=decisions.pop(0), memory=memory)
+        return RateDecision(rates=decisions.pop(0), memory=memory)
 
     rig.begin()
     pacer, _ = rig.pacer(law=law)
@@ -259,7 +259,7 @@ def test_a_run_that_changes_the_cluster_gets_the_rates_as_a_request(rig: PacerRi
     lease = rig.lease(lease_path(CLUSTER), 9, "reassign apply")
     token = lease.acquire()
     requests = ControlRequests(rig.store, rig.clock, CLUSTER)
-    taken: list[Rates | None] = []
+    taken: list[BrokerRates | None] = []
 
     def executor(_: float) -> None:
         lease.require_held()
@@ -270,15 +270,15 @@ def test_a_run_that_changes_the_cluster_gets_the_rates_as_a_request(rig: PacerRi
     rig.clock.on_sleep.append(executor)
     tick = rig.pacer()[0].tick()
     each = dict.fromkeys((1, 2, 3), RATE)
-    assert taken[-1] == Rates(into=RATE, out=RATE, into_of=each, out_of=each)
+    assert taken[-1] == BrokerRates(into=RATE, out=RATE, into_of=each, out_of=each)
     assert "reassign apply" in tick.requested_from
     assert rig.configs() == rig.before
     assert rig.pacer(1)[0].tick().writes == 0
 
 
 def test_the_rate_between_log_dirs_of_a_run_stays_as_it_was_asked_for() -> None:
-    asked = for_run(Rates(into_of={3: 5, 4: 2}, out_of={1: 7}), 9)
-    assert asked == Rates(into=2, out=7, inside=9, into_of={3: 5, 4: 2}, out_of={1: 7})
+    asked = for_run(BrokerRates(into_of={3: 5, 4: 2}, out_of={1: 7}), 9)
+    assert asked == BrokerRates(into=2, out=7, inside=9, into_of={3: 5, 4: 2}, out_of={1: 7})
 
 
 def test_an_override_goes_before_the_law_and_one_for_all_ends_with_the_moves(rig: PacerRig) -> None:
@@ -375,9 +375,9 @@ def test_a_journal_that_grew_is_kept_short(rig: PacerRig, monkeypatch: pytest.Mo
     monkeypatch.setattr("kafkakit.autothrottle.act.pacer.COMPACT_BYTES", 500)
     rates = iter(range(RATE, RATE + 40))
 
-    def law(observed: Observed, memory: Memory) -> Decision:
+    def law(observed: TrafficObservation, memory: Memory) -> RateDecision:
         rate = next(rates)
-        return Decision(rates=Rates(into_of={3: rate}, out_of={1: rate}), memory=memory)
+        return RateDecision(rates=BrokerRates(into_of={3: rate}, out_of={1: rate}), memory=memory)
 
     rig.begin()
     pacer, _ = rig.pacer(law=law)

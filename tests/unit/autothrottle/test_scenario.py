@@ -20,7 +20,7 @@ from kafkakit.autothrottle.decide.scenario import (
     least_seconds,
     read_scenario,
 )
-from kafkakit.autothrottle.decide.simulate import Played, play
+from kafkakit.autothrottle.decide.simulate import PlayedScenario, play
 from kafkakit.autothrottle.decide.slo import SloSettings, slo_law
 from kafkakit.core.errors import InputError
 from kafkakit.simulator.flows import LoadedCopies
@@ -104,12 +104,12 @@ def scenarios() -> list[Scenario]:
 
 
 @pytest.fixture(scope="module")
-def played(scenarios: list[Scenario]) -> list[Played]:
+def played(scenarios: list[Scenario]) -> list[PlayedScenario]:
     return play(scenarios, [LAW] * len(scenarios), tick_s=4, window_s=WHOLE_WINDOW_S)
 
 
 def test_moves_end_soon_after_ideal_rates_would_have_ended_them(
-    scenarios: list[Scenario], played: list[Played]
+    scenarios: list[Scenario], played: list[PlayedScenario]
 ) -> None:
     ideal = [ideal_seconds(s, 0.1) for s in scenarios]
     assert all(i >= least_seconds(s, 0.1) for i, s in zip(ideal, scenarios, strict=True))
@@ -118,7 +118,7 @@ def test_moves_end_soon_after_ideal_rates_would_have_ended_them(
     assert np.median(over) < 1.2  # moves of minutes; hours come closer
 
 
-def test_no_breach_is_longer_than_a_quota_window(played: list[Played]) -> None:
+def test_no_breach_is_longer_than_a_quota_window(played: list[PlayedScenario]) -> None:
     assert max(p.longest_s for p in played) <= WHOLE_WINDOW_S
 
 

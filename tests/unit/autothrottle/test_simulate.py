@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from kafkakit.autothrottle.decide import simulate as cases
-from kafkakit.autothrottle.decide.law import Decision, Law, Memory, fixed_law
-from kafkakit.autothrottle.decide.measurements import BrokerSeen, Flow, Load, Observed
+from kafkakit.autothrottle.decide.law import Law, Memory, RateDecision, fixed_law
+from kafkakit.autothrottle.decide.measurements import Flow, NetworkLoad, SeenBroker, TrafficObservation
 from kafkakit.autothrottle.decide.scenario import (
     Scenario,
     encode_scenario,
@@ -16,27 +16,34 @@ from kafkakit.autothrottle.decide.scenario import (
     read_scenario,
     with_factors,
 )
-from kafkakit.autothrottle.decide.simulate import Simulation, Stated, merged, plan_flows, scenario_of, simulate
+from kafkakit.autothrottle.decide.simulate import (
+    SimulationResult,
+    StatedRates,
+    merge_samples,
+    plan_flows,
+    scenario_of,
+    simulate,
+)
 from kafkakit.core.errors import InputError, UsageError
 from tests.clusters.plans import make_plan
 from tests.fakes.admin import FakeCluster
 
 MB = 1_000_000
 LOADS = {
-    1: BrokerSeen(broker=1, out=Load(total=70e6, moved=20e6), into=Load(total=10e6)),
-    2: BrokerSeen(broker=2, out=Load(total=5e6), into=Load(total=40e6, moved=20e6), is_alive=False),
-    9: BrokerSeen(broker=9),
+    1: SeenBroker(broker=1, out=NetworkLoad(total=70e6, moved=20e6), into=NetworkLoad(total=10e6)),
+    2: SeenBroker(broker=2, out=NetworkLoad(total=5e6), into=NetworkLoad(total=40e6, moved=20e6), is_alive=False),
+    9: SeenBroker(broker=9),
 }
 MOVE = Flow(source=1, destination=2, partitions=3, left_bytes=600 * MB, ingest_per_s=1e6)
-OBSERVED = Observed(at_ms=5000, measured_ms=5000, brokers=LOADS, flows=(MOVE,))
-STATED = Stated(capacity=125e6, capacity_of={2: 250e6}, client_rate=30e6)
+OBSERVED = TrafficObservation(at_ms=5000, measured_ms=5000, brokers=LOADS, flows=(MOVE,))
+STATED = StatedRates(capacity=125e6, capacity_of={2: 250e6}, client_rate=30e6)
 
 
 def scenario(seconds: int = 1000) -> Scenario:
     return scenario_of(replace(OBSERVED, brokers={1: LOADS[1]}), STATED, "c", seconds)
 
 
-def run(scenario: Scenario, *laws: tuple[str, Law]) -> Simulation:
+def run(scenario: Scenario, *laws: tuple[str, Law]) -> SimulationResult:
     return simulate(scenario, laws, reserve=0.1, tick_s=30, window_s=60)
 
 
@@ -55,9 +62,9 @@ def test_what_is_not_measured_must_be_stated() -> None:
     assert (found.clients == 30e6).all()
     assert not found.is_measured
     with pytest.raises(UsageError, match="capacity of broker 1 is not known"):
-        scenario_of(dark, Stated(client_rate=1e6), "c", 60)
+        scenario_of(dark, StatedRates(client_rate=1e6), "c", 60)
     with pytest.raises(UsageError, match="client traffic of broker 1 is not known"):
-        scenario_of(dark, Stated(capacity=1e6), "c", 60)
+        scenario_of(dark, StatedRates(capacity=1e6), "c", 60)
 
 
 def test_a_plan_gives_a_flow_for_each_pair_of_brokers() -> None:
@@ -112,7 +119,7 @@ def test_samples_stay_few_and_even() -> None:
     law = run(long, ("slow", fixed_law(MB))).laws[0]
     assert len(law.samples) <= 240
     assert len({s.seconds for s in law.samples[:-1]}) == 1
-    assert sum(s.seconds for s in merged(law.samples, 7)) == 5_000
+    assert sum(s.seconds for s in merge_samples(law.samples, 7)) == 5_000
     assert (law.played.finished, law.played.seconds) == (False, 5_000)
     copied = sum(float(s.copied[0].sum()) * s.seconds for s in law.samples)
     assert law.played.left_bytes == pytest.approx(1e15 + 5_000 * 1e6 - copied, rel=1e-9)
@@ -131,15 +138,15 @@ def test_no_flows_take_no_time() -> None:
 
 
 def test_a_law_is_told_no_totals_where_nothing_measures_them() -> None:
-    told: list[Observed] = []
+    told: list[TrafficObservation] = []
 
-    def law(observed: Observed, memory: Memory) -> Decision:
+    def law(observed: TrafficObservation, memory: Memory) -> RateDecision:
         told.append(observed)
-        return Decision(rates=None, memory=memory, warnings=("same", f"at {observed.at_ms}"))
+        return RateDecision(rates=None, memory=memory, warnings=("same", f"at {observed.at_ms}"))
 
     found = run(replace(scenario(100), is_measured=False), ("law", law))
     assert [o.at_ms for o in told] == [5000]
-    assert told[0].brokers[1].out == Load(moved=0.0)
+    assert told[0].brokers[1].out == NetworkLoad(moved=0.0)
     assert told[0].brokers[1].produce_p99_ms is None
     assert found.laws[0].warnings == ("same", "at 5000")
 

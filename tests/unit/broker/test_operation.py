@@ -17,8 +17,8 @@ from jsonschema import Draft202012Validator
 from kafkakit.broker.act.operation_files import Records
 from kafkakit.broker.decide.operation import (
     OPERATION_KIND,
-    Kind,
-    Operation,
+    BrokerOperation,
+    BrokerOperationKind,
     OperationPlan,
     OperationPlanKind,
     OperationPlanState,
@@ -43,20 +43,20 @@ from kafkakit.wiring import write_file
 from tests.clusters.plans import make_plan
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.invariants.journal import verify_journal
-from tests.rigs.broker import MB, Bench, make_cluster
+from tests.rigs.broker import MB, Harness, make_cluster
 from tests.rigs.reassign import Killed
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(make_cluster(), tmp_path / "operations")
+def bench(tmp_path: Path) -> Harness:
+    return Harness(make_cluster(), tmp_path / "operations")
 
 
-def held_by(bench: Bench, broker: int) -> list[tuple[str, int]]:
+def held_by(bench: Harness, broker: int) -> list[tuple[str, int]]:
     return [key for key, replicas in bench.lists().items() if broker in replicas]
 
 
-def test_drain_passes_leaderships_before_any_copy_leaves(bench: Bench) -> None:
+def test_drain_passes_leaderships_before_any_copy_leaves(bench: Harness) -> None:
     before = bench.configs()
     outcome = bench.drain(1)
     assert (outcome.verdict, outcome.ok, outcome.problems) == ("done", True, ())
@@ -71,7 +71,7 @@ def test_drain_passes_leaderships_before_any_copy_leaves(bench: Bench) -> None:
     first_copy = next(n for n, (name, a) in enumerate(bench.cluster.calls) if name == "reassign" and a != sent[0])
     elected = [n for n, (name, _) in enumerate(bench.cluster.calls) if name == "elect_preferred_leaders"]
     assert elected[0] < first_copy
-    record = bench.records.newest(Kind.DRAIN, (1,))
+    record = bench.records.newest(BrokerOperationKind.DRAIN, (1,))
     assert record is not None
     assert (record.stage, [leg.kind for leg in record.legs]) == (
         Stage.DONE,
@@ -82,7 +82,7 @@ def test_drain_passes_leaderships_before_any_copy_leaves(bench: Bench) -> None:
     assert outcome.undo == "kafkakit broker rejoin --restore drain-1.1"
 
 
-def test_a_second_drain_has_nothing_to_do_and_asks_nothing(bench: Bench) -> None:
+def test_a_second_drain_has_nothing_to_do_and_asks_nothing(bench: Harness) -> None:
     bench.drain(1)
     calls, goal = list(bench.cluster.calls), list(bench.questions)
     outcome = bench.drain(1)
@@ -97,7 +97,7 @@ def test_a_second_drain_has_nothing_to_do_and_asks_nothing(bench: Bench) -> None
 def test_leaders_that_lead_out_of_turn_are_elected_away_first(tmp_path: Path) -> None:
     cluster = make_cluster()
     cluster.topics["t"].partitions[1].leader = 1
-    bench = Bench(cluster, tmp_path)
+    bench = Harness(cluster, tmp_path)
     outcome = bench.drain(1)
     assert (outcome.verdict, outcome.leaders_passed) == ("done", 1)
     names = [(name, a) for name, a in cluster.calls if name in ("reassign", "elect_preferred_leaders")]
@@ -106,12 +106,17 @@ def test_leaders_that_lead_out_of_turn_are_elected_away_first(tmp_path: Path) ->
     assert out_of_turn < moved
 
 
-@pytest.mark.parametrize(("kind", "every"), [(Kind.DRAIN, 1), (Kind.REPLACE, 3), (Kind.DECOMMISSION, 7)])
-def test_cut_anywhere_and_run_again_ends_as_if_undisturbed(tmp_path: Path, kind: Kind, every: int) -> None:
-    onto: dict[str, Any] = {"onto": 4} if kind is Kind.REPLACE else {}
+@pytest.mark.parametrize(
+    ("kind", "every"),
+    [(BrokerOperationKind.DRAIN, 1), (BrokerOperationKind.REPLACE, 3), (BrokerOperationKind.DECOMMISSION, 7)],
+)
+def test_cut_anywhere_and_run_again_ends_as_if_undisturbed(
+    tmp_path: Path, kind: BrokerOperationKind, every: int
+) -> None:
+    onto: dict[str, Any] = {"onto": 4} if kind is BrokerOperationKind.REPLACE else {}
 
-    def fresh(name: str) -> Bench:
-        return Bench(make_cluster(), tmp_path / name)
+    def fresh(name: str) -> Harness:
+        return Harness(make_cluster(), tmp_path / name)
 
     calm = fresh("calm")
     assert calm.move(kind, 1, placement=PlaceBy.COUNT, **onto).ok
@@ -128,7 +133,7 @@ def test_cut_anywhere_and_run_again_ends_as_if_undisturbed(tmp_path: Path, kind:
         assert again.ok, (cut, again.problems)
         assert again.verdict in ("done", "nothing to do"), cut
         assert held_by(bench, 1) == [], cut
-        if kind is Kind.REPLACE:
+        if kind is BrokerOperationKind.REPLACE:
             assert bench.lists() == calm.lists(), cut
         assert bench.leaders() == {k: v[0] for k, v in bench.lists().items()}, cut
         assert bench.configs() == calm.configs(), cut
@@ -140,7 +145,7 @@ def test_cut_anywhere_and_run_again_ends_as_if_undisturbed(tmp_path: Path, kind:
                 verify_journal(file.data)
 
 
-def test_dry_run_and_declined_leave_no_trace(bench: Bench) -> None:
+def test_dry_run_and_declined_leave_no_trace(bench: Harness) -> None:
     assert bench.drain(1, dry_run=True).verdict == "planned"
     bench.answers = [False]
     assert bench.drain(1).verdict == "declined"
@@ -150,18 +155,18 @@ def test_dry_run_and_declined_leave_no_trace(bench: Bench) -> None:
     assert any("ETA" in line for line in bench.reporter.said)
 
 
-def test_a_dead_broker_is_drained_without_electing_anybody_first(bench: Bench) -> None:
+def test_a_dead_broker_is_drained_without_electing_anybody_first(bench: Harness) -> None:
     del bench.cluster.topics["one"]
     bench.cluster.kill(1)
     outcome = bench.drain(1)
     assert outcome.ok
     assert held_by(bench, 1) == []
-    record = bench.records.newest(Kind.DRAIN, (1,))
+    record = bench.records.newest(BrokerOperationKind.DRAIN, (1,))
     assert record is not None
     assert [leg.kind for leg in record.legs] == [OperationPlanKind.COPIES]
 
 
-def test_what_has_no_live_copy_stops_the_drain_unless_the_rest_is_wanted(bench: Bench) -> None:
+def test_what_has_no_live_copy_stops_the_drain_unless_the_rest_is_wanted(bench: Harness) -> None:
     bench.cluster.kill(1)
     with pytest.raises(OperationFailedError, match="one p0: no live copy in sync"):
         bench.drain(1)
@@ -173,22 +178,22 @@ def test_what_has_no_live_copy_stops_the_drain_unless_the_rest_is_wanted(bench: 
 
 
 def test_no_room_and_no_rack_are_infeasible_before_anything_is_done(tmp_path: Path) -> None:
-    full = Bench(make_cluster(dir_bytes=45 * MB), tmp_path / "full")
+    full = Harness(make_cluster(dir_bytes=45 * MB), tmp_path / "full")
     with pytest.raises(InfeasibleError, match="no plan fits") as room:
         full.drain(1)
     assert room.value.exit_code == 4
-    racks = Bench(make_cluster(), tmp_path / "racks")
+    racks = Harness(make_cluster(), tmp_path / "racks")
     with pytest.raises(InfeasibleError, match="racks"):
         racks.drain(1, receiving=BrokerList(ids=(5,)))
     racks.cluster.add_broker(6, "c")
     with pytest.raises(InfeasibleError, match="racks"):
-        racks.move(Kind.REPLACE, 1, onto=6)
+        racks.move(BrokerOperationKind.REPLACE, 1, onto=6)
     assert full.cluster.calls == racks.cluster.calls == []
     assert racks.drain(1, receiving=BrokerList(ids=(4, 5))).ok
 
 
-def test_replace_keeps_every_place_and_the_leaders(bench: Bench) -> None:
-    outcome = bench.move(Kind.REPLACE, 1, onto=4)
+def test_replace_keeps_every_place_and_the_leaders(bench: Harness) -> None:
+    outcome = bench.move(BrokerOperationKind.REPLACE, 1, onto=4)
     assert outcome.ok
     assert bench.lists() == {
         ("t", 0): (4, 2, 3),
@@ -203,27 +208,27 @@ def test_replace_keeps_every_place_and_the_leaders(bench: Bench) -> None:
 
 
 def test_replace_refuses_a_broker_that_cannot_take_over(tmp_path: Path) -> None:
-    bench = Bench(make_cluster(), tmp_path)
+    bench = Harness(make_cluster(), tmp_path)
     with pytest.raises(UsageError, match="cannot replace itself"):
-        bench.move(Kind.REPLACE, 1, onto=1)
+        bench.move(BrokerOperationKind.REPLACE, 1, onto=1)
     with pytest.raises(UsageError, match="--with: broker 9 is not in this cluster"):
-        bench.move(Kind.REPLACE, 1, onto=9)
+        bench.move(BrokerOperationKind.REPLACE, 1, onto=9)
     with pytest.raises(InfeasibleError, match="has a copy of t-0, t-1, t-2 already"):
-        bench.move(Kind.REPLACE, 1, onto=2)
+        bench.move(BrokerOperationKind.REPLACE, 1, onto=2)
     bench.cluster.kill(4)
     with pytest.raises(UsageError, match="--with: broker 4 is not alive"):
-        bench.move(Kind.REPLACE, 1, onto=4)
+        bench.move(BrokerOperationKind.REPLACE, 1, onto=4)
     assert bench.cluster.calls == []
 
 
-def test_replace_a_dead_and_unregistered_broker(bench: Bench) -> None:
+def test_replace_a_dead_and_unregistered_broker(bench: Harness) -> None:
     del bench.cluster.topics["one"]
     bench.cluster.unregister(1)
-    assert bench.move(Kind.REPLACE, 1, onto=4).ok
+    assert bench.move(BrokerOperationKind.REPLACE, 1, onto=4).ok
     assert held_by(bench, 1) == []
 
 
-def test_unknown_sizes_place_by_counts_unless_storage_was_asked_for(bench: Bench) -> None:
+def test_unknown_sizes_place_by_counts_unless_storage_was_asked_for(bench: Harness) -> None:
     bench.cluster.hang(5)
     with pytest.raises(TryLaterError):
         bench.drain(1, placement=PlaceBy.STORAGE, dry_run=True)
@@ -232,13 +237,13 @@ def test_unknown_sizes_place_by_counts_unless_storage_was_asked_for(bench: Bench
 
 
 def test_other_moves_on_the_same_topics_are_waited_for_by_exit_75(tmp_path: Path) -> None:
-    bench = Bench(make_cluster(line_rate=1.0), tmp_path)
+    bench = Harness(make_cluster(line_rate=1.0), tmp_path)
     bench.cluster.reassign({TopicPartition("t", 3): (1, 3, 2)})
     with pytest.raises(TryLaterError, match="t-3 are being reassigned"):
         bench.drain(1)
 
 
-def test_replicas_that_come_meanwhile_are_told_and_the_same_command_goes_on(bench: Bench) -> None:
+def test_replicas_that_come_meanwhile_are_told_and_the_same_command_goes_on(bench: Harness) -> None:
     def create(name: str, argument: object) -> None:
         if name == "elect_preferred_leaders" and "late" not in bench.cluster.topics:
             bench.cluster.add_topic("late", {0: (1, 2)}, size_bytes=MB)
@@ -250,18 +255,18 @@ def test_replicas_that_come_meanwhile_are_told_and_the_same_command_goes_on(benc
     assert outcome.next_commands == ("kafkakit broker drain",)
     again = bench.drain(1)
     assert (again.verdict, held_by(bench, 1)) == ("done", [])
-    record = bench.records.newest(Kind.DRAIN, (1,))
+    record = bench.records.newest(BrokerOperationKind.DRAIN, (1,))
     assert record is not None
     assert (record.number, len(record.legs), record.stage) == (1, 4, Stage.DONE)
 
 
-def test_metadata_that_lags_behind_is_looked_at_again(bench: Bench) -> None:
+def test_metadata_that_lags_behind_is_looked_at_again(bench: Harness) -> None:
     def create(name: str, argument: object) -> None:
         if name == "elect_preferred_leaders" and "late" not in bench.cluster.topics:
             bench.cluster.add_topic("late", {0: (1, 2)}, size_bytes=MB)
 
     def delete(_: float) -> None:
-        record = bench.records.newest(Kind.DRAIN, (1,))
+        record = bench.records.newest(BrokerOperationKind.DRAIN, (1,))
         if record is not None and record.stage is Stage.VERIFYING:
             bench.cluster.topics.pop("late", None)
 
@@ -270,9 +275,9 @@ def test_metadata_that_lags_behind_is_looked_at_again(bench: Bench) -> None:
     assert bench.drain(1).verdict == "done"
 
 
-def test_what_is_not_begun_is_planned_anew_after_a_cut(bench: Bench) -> None:
+def test_what_is_not_begun_is_planned_anew_after_a_cut(bench: Harness) -> None:
     bench.crash.die_at = next(
-        n for n in range(100) if _dies_with_leaders_done(Bench(make_cluster(), bench.folder / str(n)), n)
+        n for n in range(100) if _dies_with_leaders_done(Harness(make_cluster(), bench.folder / str(n)), n)
     )
     with pytest.raises(Killed):
         bench.drain(1)
@@ -280,7 +285,7 @@ def test_what_is_not_begun_is_planned_anew_after_a_cut(bench: Bench) -> None:
     bench.cluster.add_topic("late", {0: (1, 2)}, size_bytes=MB)
     assert bench.drain(1).ok
     assert held_by(bench, 1) == []
-    record = bench.records.newest(Kind.DRAIN, (1,))
+    record = bench.records.newest(BrokerOperationKind.DRAIN, (1,))
     assert record is not None
     states = [leg.state for leg in record.legs]
     assert states == [
@@ -298,13 +303,13 @@ def first_lists() -> dict[tuple[str, int], tuple[int, ...]]:
     return {(t, n): tuple(p.replicas) for t, topic in cluster.topics.items() for n, p in topic.partitions.items()}
 
 
-def _dies_with_leaders_done(bench: Bench, cut: int) -> bool:
+def _dies_with_leaders_done(bench: Harness, cut: int) -> bool:
     """True when a cut there falls between the first plan and the second."""
     bench.crash.die_at = cut
     try:
         bench.drain(1)
     except Killed:
-        record = bench.records.newest(Kind.DRAIN, (1,))
+        record = bench.records.newest(BrokerOperationKind.DRAIN, (1,))
         return (
             record is not None and record.legs[0].state is OperationPlanState.DONE and not bench.begun(record.legs[1])
         )
@@ -312,7 +317,7 @@ def _dies_with_leaders_done(bench: Bench, cut: int) -> bool:
 
 
 def test_replan_cancels_what_waits_for_a_dead_broker(tmp_path: Path) -> None:
-    bench = Bench(make_cluster(line_rate=2 * MB), tmp_path)
+    bench = Harness(make_cluster(line_rate=2 * MB), tmp_path)
     bench.drain(1, receiving=BrokerList(ids=(4, 5)), dry_run=True)
 
     def die(_: float) -> None:
@@ -336,66 +341,70 @@ def test_replan_cancels_what_waits_for_a_dead_broker(tmp_path: Path) -> None:
     assert {name for name, values in bench.configs().items() if values} == {"broker 4"}
 
 
-def test_decommission_says_what_is_left_to_do(bench: Bench) -> None:
+def test_decommission_says_what_is_left_to_do(bench: Harness) -> None:
     bench.cluster.static_settings["process.roles"] = "broker"
-    outcome = bench.move(Kind.DECOMMISSION, 1)
+    outcome = bench.move(BrokerOperationKind.DECOMMISSION, 1)
     assert outcome.verdict == "done"
     assert outcome.steps[-1] == "bin/kafka-cluster.sh unregister --bootstrap-server host:9092 --id 1"
     assert outcome.steps[0].startswith("Stop the process of broker 1")
 
 
-def test_a_controller_is_empty_but_not_safe_to_stop_until_it_is_none(bench: Bench) -> None:
+def test_a_controller_is_empty_but_not_safe_to_stop_until_it_is_none(bench: Harness) -> None:
     bench.cluster.brokers[1].configs["process.roles"] = "broker,controller"
-    outcome = bench.move(Kind.DECOMMISSION, 1)
+    outcome = bench.move(BrokerOperationKind.DECOMMISSION, 1)
     assert (outcome.verdict, outcome.ok) == ("not safe to stop", False)
     assert "is also a controller" in outcome.problems[0]
     assert any("is also a controller" in line for line in bench.reporter.warned), "said before anything is copied"
     assert any("kafka-metadata-quorum.sh" in step for step in outcome.steps)
     calls = len(bench.cluster.calls)
     bench.cluster.brokers[1].configs["process.roles"] = "broker"
-    assert bench.move(Kind.DECOMMISSION, 1).verdict == "done"
+    assert bench.move(BrokerOperationKind.DECOMMISSION, 1).verdict == "done"
     assert len(bench.cluster.calls) == calls
 
 
-def test_a_stopped_broker_is_unregistered_in_the_end(bench: Bench) -> None:
+def test_a_stopped_broker_is_unregistered_in_the_end(bench: Harness) -> None:
     bench.cluster.voters = frozenset({90})
-    first = bench.move(Kind.DECOMMISSION, 1)
+    first = bench.move(BrokerOperationKind.DECOMMISSION, 1)
     assert (first.verdict, first.unregistered) == ("done", ())
     bench.cluster.kill(1)
-    assert bench.move(Kind.DECOMMISSION, 1, dry_run=True).unregistered == ()
+    assert bench.move(BrokerOperationKind.DECOMMISSION, 1, dry_run=True).unregistered == ()
     bench.answers = [False]
-    assert bench.move(Kind.DECOMMISSION, 1).verdict == "declined"
+    assert bench.move(BrokerOperationKind.DECOMMISSION, 1).verdict == "declined"
     assert 1 in bench.cluster.brokers
-    second = bench.move(Kind.DECOMMISSION, 1)
+    second = bench.move(BrokerOperationKind.DECOMMISSION, 1)
     assert (second.verdict, second.unregistered, second.steps) == ("done", (1,), ())
     assert 1 not in bench.cluster.brokers
     assert bench.questions[-1] == "Unregister broker 1, which is empty and stopped?"
     assert bench.records.emptied() == {}
     calls = len(bench.cluster.calls)
-    assert bench.move(Kind.DECOMMISSION, 1).verdict == "nothing to do"
+    assert bench.move(BrokerOperationKind.DECOMMISSION, 1).verdict == "nothing to do"
     assert len(bench.cluster.calls) == calls
 
 
-def test_a_broker_that_may_have_a_vote_or_is_refused_stays_on_the_list(bench: Bench) -> None:
+def test_a_broker_that_may_have_a_vote_or_is_refused_stays_on_the_list(bench: Harness) -> None:
     assert bench.drain(1).verdict == "done"
     bench.cluster.kill(1)
-    assert bench.move(Kind.DECOMMISSION, 1).unregistered == (), "no quorum tells, so its role is not known"
+    assert bench.move(BrokerOperationKind.DECOMMISSION, 1).unregistered == (), (
+        "no quorum tells, so its role is not known"
+    )
     bench.cluster.voters = frozenset({1})
-    assert bench.move(Kind.DECOMMISSION, 1).verdict == "not safe to stop"
+    assert bench.move(BrokerOperationKind.DECOMMISSION, 1).verdict == "not safe to stop"
     bench.cluster.voters = frozenset({90})
     bench.cluster.fail_item("unregister_broker", 1, ItemError(name="NotThisTime"))
-    outcome = bench.move(Kind.DECOMMISSION, 1)
+    outcome = bench.move(BrokerOperationKind.DECOMMISSION, 1)
     assert (outcome.verdict, outcome.problems) == ("incomplete", ("broker 1 is not unregistered: NotThisTime",))
 
 
-@pytest.mark.parametrize("kind", [Kind.DRAIN, Kind.DECOMMISSION])
-def test_an_operation_is_remembered_from_its_first_effect_until_the_broker_rejoins(bench: Bench, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [BrokerOperationKind.DRAIN, BrokerOperationKind.DECOMMISSION])
+def test_an_operation_is_remembered_from_its_first_effect_until_the_broker_rejoins(
+    bench: Harness, kind: BrokerOperationKind
+) -> None:
     bench.crash.die_at = 6
     with pytest.raises(Killed):
         bench.move(kind, 1)
     bench.revived()
     assert set(bench.records.emptied()) == {1}
-    bench.move(Kind.DRAIN, 2, min_rack_ids=2)
+    bench.move(BrokerOperationKind.DRAIN, 2, min_rack_ids=2)
     assert set(bench.records.emptied()) == {1, 2}
     assert any("broker 1 is excluded from plans" in line for line in bench.reporter.warned)
     bench.rejoin(1)
@@ -408,7 +417,7 @@ def test_an_operation_is_remembered_from_its_first_effect_until_the_broker_rejoi
     assert bench.records.emptied() == {}
 
 
-def test_an_empty_broker_is_remembered_too_but_not_by_a_dry_run(bench: Bench) -> None:
+def test_an_empty_broker_is_remembered_too_but_not_by_a_dry_run(bench: Harness) -> None:
     bench.cluster.add_broker(9, "a")
     bench.drain(9, dry_run=True)
     assert bench.records.emptied() == {}
@@ -422,23 +431,23 @@ def test_an_empty_broker_is_remembered_too_but_not_by_a_dry_run(bench: Bench) ->
     assert set(bench.records.emptied()) == {9}
 
 
-def test_another_unfinished_operation_on_the_broker_is_named(bench: Bench) -> None:
+def test_another_unfinished_operation_on_the_broker_is_named(bench: Harness) -> None:
     bench.crash.die_at = 20
     with pytest.raises(Killed):
         bench.drain(1)
     bench.revived()
     bench.clock.sleep(60)
-    bench.move(Kind.DECOMMISSION, 1)
+    bench.move(BrokerOperationKind.DECOMMISSION, 1)
     assert any("another operation on these brokers is not finished" in line for line in bench.reporter.warned)
 
 
 def test_an_empty_cluster_has_nothing_to_drain(tmp_path: Path) -> None:
-    assert Bench(FakeCluster({1: None, 2: None}), tmp_path).drain(1).verdict == "nothing to do"
+    assert Harness(FakeCluster({1: None, 2: None}), tmp_path).drain(1).verdict == "nothing to do"
 
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
-RECORD = Operation(
-    kind=Kind.DRAIN,
+RECORD = BrokerOperation(
+    kind=BrokerOperationKind.DRAIN,
     cluster_id="fake-cluster",
     brokers=(1, 2),
     number=3,
@@ -470,9 +479,9 @@ def test_a_record_survives_its_file_and_fits_its_schema() -> None:
     assert decode_operation(encode_operation(RECORD), "r") == RECORD
     Draft202012Validator.check_schema(schema())
     Draft202012Validator(schema()).validate(json.loads(encode_operation(RECORD)))
-    types, written = msgspec.json.schema(Operation)["$defs"], schema()
+    types, written = msgspec.json.schema(BrokerOperation)["$defs"], schema()
     for name, shape in types.items():
-        mine = written if name == "Operation" else written["$defs"][name]
+        mine = written if name == "BrokerOperation" else written["$defs"][name.removeprefix("BrokerOperation")]
         assert set(mine.get("properties", {})) - {"kafkakit"} == set(shape.get("properties", {})), name
         assert set(mine.get("required", [])) - {"kafkakit"} == set(shape.get("required", [])), name
         assert mine.get("enum") == shape.get("enum"), name
@@ -506,12 +515,12 @@ def test_records_that_make_no_sense_are_refused(change: dict[str, Any], said: st
 
 
 def test_names_tell_operations_apart_and_stay_short() -> None:
-    assert base_name(Kind.DRAIN, (1, 2), None) == "drain-1+2"
-    assert base_name(Kind.REPLACE, (1,), 9) == "replace-1+by+9"
+    assert base_name(BrokerOperationKind.DRAIN, (1, 2), None) == "drain-1+2"
+    assert base_name(BrokerOperationKind.REPLACE, (1,), 9) == "replace-1+by+9"
     assert RECORD.name == "drain-1+2.3"
-    many = base_name(Kind.DRAIN, tuple(range(100)), None)
+    many = base_name(BrokerOperationKind.DRAIN, tuple(range(100)), None)
     assert len(many) < 60
-    assert many != base_name(Kind.DRAIN, tuple(range(1, 101)), None)
+    assert many != base_name(BrokerOperationKind.DRAIN, tuple(range(1, 101)), None)
 
 
 def test_places_of_plans_follow_their_states() -> None:
@@ -538,26 +547,26 @@ def test_plans_are_there_before_the_record_names_them(records: Records, tmp_path
         write_file(path, data, mode)
 
     noting = Records(tmp_path / "operations", note, FakeClock())
-    assert noting.newest(Kind.DRAIN, (1,)) is None
-    begun = noting.begin(Kind.DRAIN, "fake-cluster", (1,), None, {"command": "broker drain"})
+    assert noting.newest(BrokerOperationKind.DRAIN, (1,)) is None
+    begun = noting.begin(BrokerOperationKind.DRAIN, "fake-cluster", (1,), None, {"command": "broker drain"})
     assert written == []
     saved = noting.add(begun, [(OperationPlanKind.COPIES, plan)])
     assert written == ["drain-1.1.1-copies.plan.json", "drain-1.1.json"]
     assert (tmp_path / "operations" / "drain-1.1.json").stat().st_mode & 0o777 == 0o600
-    assert records.newest(Kind.DRAIN, (1,)) == saved
-    assert records.newest(Kind.DRAIN, (1, 2)) is None
-    assert records.newest(Kind.DECOMMISSION, (1,)) is None
+    assert records.newest(BrokerOperationKind.DRAIN, (1,)) == saved
+    assert records.newest(BrokerOperationKind.DRAIN, (1, 2)) is None
+    assert records.newest(BrokerOperationKind.DECOMMISSION, (1,)) is None
     for number in range(2, 12):
-        begun = records.begin(Kind.DRAIN, "fake-cluster", (1,), None, {})
+        begun = records.begin(BrokerOperationKind.DRAIN, "fake-cluster", (1,), None, {})
         assert records.save(begun).number == number
-    newest = records.newest(Kind.DRAIN, (1,))
+    newest = records.newest(BrokerOperationKind.DRAIN, (1,))
     assert newest is not None
     assert newest.number == 11
 
 
 def test_others_that_are_open_are_found_and_damaged_ones_passed_over(records: Records, tmp_path: Path) -> None:
     mine = records.save(replace(RECORD, brokers=(1,), number=1))
-    other = records.save(replace(RECORD, kind=Kind.DECOMMISSION))
+    other = records.save(replace(RECORD, kind=BrokerOperationKind.DECOMMISSION))
     records.save(replace(RECORD, brokers=(7,)))
     records.save(replace(RECORD, number=9, stage=Stage.DONE))
     (tmp_path / "operations" / "drain-8.1.json").write_bytes(b"{")
@@ -568,9 +577,9 @@ def test_the_last_operation_is_the_one_that_was_changed_last_even_if_taken_back(
     clock = FakeClock()
     records = Records(tmp_path, write_file, clock)
     for kind, number, stage in (
-        (Kind.DRAIN, 1, Stage.DONE),
-        (Kind.DECOMMISSION, 1, Stage.DONE),
-        (Kind.DRAIN, 2, Stage.UNDONE),
+        (BrokerOperationKind.DRAIN, 1, Stage.DONE),
+        (BrokerOperationKind.DECOMMISSION, 1, Stage.DONE),
+        (BrokerOperationKind.DRAIN, 2, Stage.UNDONE),
     ):
         clock.advance(1)
         last = records.save(replace(RECORD, kind=kind, number=number, stage=stage))
@@ -578,7 +587,7 @@ def test_the_last_operation_is_the_one_that_was_changed_last_even_if_taken_back(
     records.save(replace(RECORD, brokers=(1,)))
     assert records.last_on((2, 1)) == last
     clock.advance(1)
-    touched = records.save(replace(RECORD, kind=Kind.DECOMMISSION, number=1))
+    touched = records.save(replace(RECORD, kind=BrokerOperationKind.DECOMMISSION, number=1))
     assert records.last_on((1, 2)) == touched
     with pytest.raises(UsageError, match="no operation on broker 2 is recorded on this host"):
         records.last_on((2,))

@@ -4,35 +4,37 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.broker.decide.operation import Kind, Operation, Pace, Stage
+from kafkakit.broker.decide.operation import BrokerOperation, BrokerOperationKind, ElectionPace, Stage
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.placement.problem import PlaceBy
 from tests.invariants.journal import verify_journal
-from tests.rigs.broker import MB, Bench, make_cluster
+from tests.rigs.broker import MB, Harness, make_cluster
 from tests.rigs.reassign import Killed
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(make_cluster(), tmp_path / "operations")
+def bench(tmp_path: Path) -> Harness:
+    return Harness(make_cluster(), tmp_path / "operations")
 
 
-def drained(bench: Bench, kind: Kind = Kind.DRAIN) -> Operation:
-    assert bench.move(kind, 1, placement=PlaceBy.COUNT, **({"onto": 4} if kind is Kind.REPLACE else {})).ok
-    record = bench.records.newest(kind, (1,), 4 if kind is Kind.REPLACE else None)
+def drained(bench: Harness, kind: BrokerOperationKind = BrokerOperationKind.DRAIN) -> BrokerOperation:
+    assert bench.move(
+        kind, 1, placement=PlaceBy.COUNT, **({"onto": 4} if kind is BrokerOperationKind.REPLACE else {})
+    ).ok
+    record = bench.records.newest(kind, (1,), 4 if kind is BrokerOperationKind.REPLACE else None)
     assert record is not None
     return record
 
 
-def test_a_broker_that_came_back_gets_its_leaderships_in_groups(bench: Bench) -> None:
+def test_a_broker_that_came_back_gets_its_leaderships_in_groups(bench: Harness) -> None:
     bench.cluster.kill(1)
     bench.cluster.advance(5)
     bench.cluster.revive(1)
     bench.cluster.advance(60)
     assert 1 not in [leader for key, leader in bench.leaders().items() if key[0] == "t"]
-    outcome = bench.rejoin(1, pace=Pace(group=1, pause_s=30.0))
+    outcome = bench.rejoin(1, pace=ElectionPace(group=1, pause_s=30.0))
     assert (outcome.verdict, outcome.leaders_passed) == ("done", 2)
     assert bench.leaders() == {k: v[0] for k, v in bench.lists().items()}
     elections = [a for name, a in bench.cluster.calls if name == "elect_preferred_leaders"]
@@ -42,7 +44,7 @@ def test_a_broker_that_came_back_gets_its_leaderships_in_groups(bench: Bench) ->
     assert (again.verdict, len(bench.questions)) == ("nothing to do", 1)
 
 
-def test_it_waits_for_the_broker_and_for_its_copies_before_it_leads(bench: Bench) -> None:
+def test_it_waits_for_the_broker_and_for_its_copies_before_it_leads(bench: Harness) -> None:
     bench.cluster.kill(1)
     bench.cluster.write("t", 0, 40 * MB)
     bench.cluster.replication.line_rate = 2 * MB
@@ -65,7 +67,7 @@ def test_it_waits_for_the_broker_and_for_its_copies_before_it_leads(bench: Bench
     assert bench.leaders()["t", 0] == 1
 
 
-def test_waiting_does_not_read_the_whole_cluster_again_and_again(bench: Bench) -> None:
+def test_waiting_does_not_read_the_whole_cluster_again_and_again(bench: Harness) -> None:
     bench.cluster.kill(1)
     bench.cluster.write("t", 0, 40 * MB)
     bench.cluster.replication.line_rate = 1 * MB
@@ -76,7 +78,7 @@ def test_waiting_does_not_read_the_whole_cluster_again_and_again(bench: Bench) -
     assert bench.admin.reads["snapshot"] <= 4
 
 
-def test_a_broker_or_copies_that_do_not_come_in_time_are_tried_later(bench: Bench) -> None:
+def test_a_broker_or_copies_that_do_not_come_in_time_are_tried_later(bench: Harness) -> None:
     bench.cluster.kill(1)
     with pytest.raises(TryLaterError, match=r"not alive yet: broker 1 \(fenced\)") as dead:
         bench.rejoin(1, wait_s=30.0)
@@ -89,7 +91,7 @@ def test_a_broker_or_copies_that_do_not_come_in_time_are_tried_later(bench: Benc
     assert bench.cluster.calls == []
 
 
-def test_strangers_other_brokers_and_other_clusters_are_refused(bench: Bench) -> None:
+def test_strangers_other_brokers_and_other_clusters_are_refused(bench: Harness) -> None:
     with pytest.raises(UsageError, match="broker 9 is not in this cluster"):
         bench.rejoin(9)
     record = drained(bench)
@@ -100,7 +102,7 @@ def test_strangers_other_brokers_and_other_clusters_are_refused(bench: Bench) ->
         bench.rejoin(1, record=record)
 
 
-def test_dry_run_and_declined_change_nothing(bench: Bench) -> None:
+def test_dry_run_and_declined_change_nothing(bench: Harness) -> None:
     record = drained(bench)
     calls, lists = len(bench.cluster.calls), bench.lists()
     count = bench.crash.count
@@ -111,8 +113,8 @@ def test_dry_run_and_declined_change_nothing(bench: Bench) -> None:
     assert (len(bench.cluster.calls), bench.lists(), bench.crash.count) == (calls, lists, count)
 
 
-@pytest.mark.parametrize("kind", [Kind.DRAIN, Kind.REPLACE])
-def test_restore_brings_every_list_and_leader_back(bench: Bench, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [BrokerOperationKind.DRAIN, BrokerOperationKind.REPLACE])
+def test_restore_brings_every_list_and_leader_back(bench: Harness, kind: BrokerOperationKind) -> None:
     lists, leaders = bench.lists(), bench.leaders()
     record = drained(bench, kind)
     assert bench.lists() != lists
@@ -122,13 +124,15 @@ def test_restore_brings_every_list_and_leader_back(bench: Bench, kind: Kind) -> 
     written = bench.records.read(bench.records.path_of(record))
     assert written.stage is Stage.UNDONE
     assert bench.rejoin(1, record=written).verdict == "nothing to do"
-    assert bench.move(kind, 1, **({"onto": 4} if kind is Kind.REPLACE else {})).ok, "and away again, on a new record"
-    newest = bench.records.newest(kind, (1,), 4 if kind is Kind.REPLACE else None)
+    assert bench.move(kind, 1, **({"onto": 4} if kind is BrokerOperationKind.REPLACE else {})).ok, (
+        "and away again, on a new record"
+    )
+    newest = bench.records.newest(kind, (1,), 4 if kind is BrokerOperationKind.REPLACE else None)
     assert newest is not None
     assert newest.number == 2
 
 
-def test_a_drain_is_refused_while_it_is_being_taken_back(bench: Bench) -> None:
+def test_a_drain_is_refused_while_it_is_being_taken_back(bench: Harness) -> None:
     record = drained(bench)
     bench.crash.die_at = bench.crash.count + 4
     with pytest.raises(Killed):
@@ -144,7 +148,7 @@ def test_a_drain_is_refused_while_it_is_being_taken_back(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("cut", [4, 14])
-def test_an_undo_that_cannot_be_finished_is_left_with_replan(bench: Bench, cut: int) -> None:
+def test_an_undo_that_cannot_be_finished_is_left_with_replan(bench: Harness, cut: int) -> None:
     """The defect: a broker died while it was taken back, and neither could that end, nor could it be emptied."""
     record = drained(bench)
     bench.crash.die_at = bench.crash.count + cut
@@ -152,9 +156,9 @@ def test_an_undo_that_cannot_be_finished_is_left_with_replan(bench: Bench, cut: 
         bench.rejoin(1, record=record)
     bench.revived()
     bench.cluster.kill(1)
-    assert bench.move(Kind.DRAIN, 1, replan=True, dry_run=True).verdict in ("planned", "nothing to do")
+    assert bench.move(BrokerOperationKind.DRAIN, 1, replan=True, dry_run=True).verdict in ("planned", "nothing to do")
     assert bench.records.read(bench.records.path_of(record)).stage is Stage.UNDOING
-    outcome = bench.move(Kind.DRAIN, 1, replan=True)
+    outcome = bench.move(BrokerOperationKind.DRAIN, 1, replan=True)
     assert outcome.verdict in ("done", "nothing to do")
     assert all("broker 1" in problem for problem in outcome.problems), (
         "its rate, which cannot be reached while it is dead"
@@ -166,7 +170,7 @@ def test_an_undo_that_cannot_be_finished_is_left_with_replan(bench: Bench, cut: 
 
 
 def test_restore_cut_anywhere_and_run_again_ends_as_if_undisturbed(tmp_path: Path) -> None:
-    calm = Bench(make_cluster(), tmp_path / "calm")
+    calm = Harness(make_cluster(), tmp_path / "calm")
     lists, leaders = calm.lists(), calm.leaders()
     record = drained(calm)
     begun = calm.crash.count
@@ -174,7 +178,7 @@ def test_restore_cut_anywhere_and_run_again_ends_as_if_undisturbed(tmp_path: Pat
     effects = calm.crash.count - begun
     assert effects > 30
     for cut in range(0, effects, 3):
-        bench = Bench(make_cluster(), tmp_path / f"cut-{cut}")
+        bench = Harness(make_cluster(), tmp_path / f"cut-{cut}")
         record = drained(bench)
         bench.crash.die_at = bench.crash.count + cut
         with pytest.raises(Killed):
@@ -192,19 +196,19 @@ def test_restore_cut_anywhere_and_run_again_ends_as_if_undisturbed(tmp_path: Pat
 
 def test_a_drain_cut_in_the_middle_is_taken_back(tmp_path: Path) -> None:
     for cut in (8, 20, 30, 36, 44):
-        bench = Bench(make_cluster(line_rate=5 * MB), tmp_path / f"cut-{cut}")
+        bench = Harness(make_cluster(line_rate=5 * MB), tmp_path / f"cut-{cut}")
         lists, leaders = bench.lists(), bench.leaders()
         bench.crash.die_at = cut
         with pytest.raises(Killed):
             bench.drain(1, placement=PlaceBy.COUNT)
         bench.revived()
-        record = bench.records.newest(Kind.DRAIN, (1,))
+        record = bench.records.newest(BrokerOperationKind.DRAIN, (1,))
         assert record is not None
         assert bench.rejoin(1, record=record).ok, cut
         assert (bench.lists(), bench.leaders()) == (lists, leaders), cut
 
 
-def test_an_election_that_is_refused_is_named(bench: Bench) -> None:
+def test_an_election_that_is_refused_is_named(bench: Harness) -> None:
     bench.cluster.kill(1)
     bench.cluster.revive(1)
     bench.cluster.advance(60)
@@ -217,7 +221,7 @@ def test_an_election_that_is_refused_is_named(bench: Bench) -> None:
 
 
 def test_where_dead_brokers_vanish_from_the_list_it_waits_for_those_that_hold_replicas(tmp_path: Path) -> None:
-    bench = Bench(make_cluster(fenced_visible=False), tmp_path)
+    bench = Harness(make_cluster(fenced_visible=False), tmp_path)
     bench.cluster.kill(1)
     with pytest.raises(TryLaterError, match=r"not alive yet: broker 1 \(missing\)"):
         bench.rejoin(1, wait_s=10.0)
@@ -225,7 +229,7 @@ def test_where_dead_brokers_vanish_from_the_list_it_waits_for_those_that_hold_re
     assert bench.drain(1).ok
     with pytest.raises(UsageError, match="broker 1 is not in this cluster"):
         bench.rejoin(1)
-    record = bench.records.newest(Kind.DRAIN, (1,))
+    record = bench.records.newest(BrokerOperationKind.DRAIN, (1,))
     bench.clock.on_sleep.append(lambda _: bench.cluster.revive(1) if bench.clock.elapsed > 30 else None)
     assert bench.rejoin(1, record=record).verdict == "done"
     assert bench.leaders()["t", 0] == 1

@@ -6,13 +6,13 @@ from kafkakit.config.client_properties import parse_properties, translate_proper
 from kafkakit.config.keys import (
     KEY_BY_NAME,
     KEYS,
-    Entry,
     Layer,
     Rank,
+    SourcedValue,
     defaults,
     is_profile_name,
     merge,
-    nearest,
+    nearest_name,
     parse_overrides,
 )
 from kafkakit.config.security import Secret
@@ -33,8 +33,8 @@ profiles:
 """
 
 
-def entry(value: str | Secret, rank: Rank, origin: str = "") -> Entry:
-    return Entry(value=value, origin=origin or rank.name.lower(), rank=rank)
+def entry(value: str | Secret, rank: Rank, origin: str = "") -> SourcedValue:
+    return SourcedValue(value=value, origin=origin or rank.name.lower(), rank=rank)
 
 
 def layer(rank: Rank, **values: str) -> Layer:
@@ -224,8 +224,8 @@ def test_every_key_of_the_table_is_described_and_unique() -> None:
 
 
 def test_nearest_is_silent_for_strangers() -> None:
-    assert nearest("zzzzzz", KEY_BY_NAME) is None
-    assert nearest("bootstrap_servers", KEY_BY_NAME) == "bootstrap_server"
+    assert nearest_name("zzzzzz", KEY_BY_NAME) is None
+    assert nearest_name("bootstrap_servers", KEY_BY_NAME) == "bootstrap_server"
 
 
 @pytest.mark.parametrize("name", ["", ".hidden", "a/b", "..", "a b", "é", "x" * 101, "-x"])

@@ -7,7 +7,7 @@ import pytest
 
 from kafkakit.config.read.environment import find_folders
 from kafkakit.config.read.files import find_sources
-from kafkakit.config.read.settings import Given, load_settings
+from kafkakit.config.read.settings import GivenSettings, load_settings
 from kafkakit.config.security import Secret
 from tests.rigs.command_line import Home, Ran
 
@@ -152,7 +152,7 @@ def sasl(way: str) -> str:
 
 def load(home: Home, warnings: list[str] | None = None, **environment: str) -> Secret | None:
     settings = load_settings(
-        Given(profile="p"),
+        GivenSettings(profile="p"),
         home.environment(environment),
         warn=(warnings if warnings is not None else []).append,
         input_allowed=False,
@@ -197,7 +197,7 @@ def test_a_password_is_asked_for_where_someone_can_answer(home: Home, monkeypatc
         return PASSWORD
 
     monkeypatch.setattr("getpass.getpass", answer)
-    settings = load_settings(Given(profile="p"), home.environment(), warn=lambda _: None, input_allowed=True)
+    settings = load_settings(GivenSettings(profile="p"), home.environment(), warn=lambda _: None, input_allowed=True)
     assert requested == []
     assert settings.security.password == Secret(PASSWORD)
     assert settings.security.password == Secret(PASSWORD)
@@ -254,7 +254,7 @@ def test_no_secret_is_shown_anywhere(home: Home) -> None:
 def test_settings_do_not_show_their_secrets(home: Home) -> None:
     home.write_config(sasl("password_env: PW"), "profiles.d/p.yaml")
     environment = home.environment({"KAFKAKIT_SASL_PASSWORD": PASSWORD})
-    settings = load_settings(Given(profile="p"), environment, warn=lambda _: None, input_allowed=False)
+    settings = load_settings(GivenSettings(profile="p"), environment, warn=lambda _: None, input_allowed=False)
     assert settings.security.password == Secret(PASSWORD)
     assert settings.known_secrets() == (Secret(PASSWORD),)
     assert PASSWORD not in repr(settings.entries)
@@ -327,8 +327,10 @@ def test_an_address_of_this_invocation_is_not_that_of_other_profiles(tmp_path: P
     home = Home(tmp_path)
     home.write_config(profile("theirs:1", "other"))
     environment = home.environment({"KAFKAKIT_BOOTSTRAP_SERVER": "env:1"})
-    given = Given(flags={"bootstrap_server": ("flag:1", "flag")}, overrides=("bootstrap.servers=x:1",), profile="mine")
-    for each in (given.for_profile("other"), Given().for_profile("other")):
+    given = GivenSettings(
+        flags={"bootstrap_server": ("flag:1", "flag")}, overrides=("bootstrap.servers=x:1",), profile="mine"
+    )
+    for each in (given.for_profile("other"), GivenSettings().for_profile("other")):
         settings = load_settings(each, environment, warn=lambda _: None, input_allowed=False)
         assert settings.bootstrap_servers == "theirs:1"
     there = given.for_profile("other").for_address("named:1", None, "file")

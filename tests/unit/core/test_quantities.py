@@ -4,7 +4,7 @@ import pytest
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.quantities import (
-    agreeing,
+    agree,
     format_bytes,
     format_rate,
     format_rough_time,
@@ -95,8 +95,8 @@ def test_rates_and_times_are_printed() -> None:
      ("cannot be read", "cannot be read"), ("is of version 2", "is of version 2")],
 )  # fmt: skip
 def test_verbs_agree_with_numbers(what: str, one: str) -> None:
-    assert agreeing(1, what) == one
-    assert agreeing(2, what) == what
+    assert agree(1, what) == one
+    assert agree(2, what) == what
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,11 @@ from kafkakit.core.errors import InputError
 from kafkakit.core.findings import Rule, Severity
 from kafkakit.core.model import ClusterSnapshot, decode_tags
 from kafkakit.core.records import UNREADABLE_HEADER, headers_of
-from kafkakit.core.rights import DUTIES, lacking, lacking_on_topics
+from kafkakit.core.rights import DUTIES, lacking_on_topics, lacking_rights
 from kafkakit.core.text import quote
 from kafkakit.fleet.decide import read_fleet
 from kafkakit.registry.decide.access import read_access, read_jwt_rules
-from kafkakit.registry.decide.desired import read_desired, read_objects
+from kafkakit.registry.decide.desired_tags import read_desired, read_objects
 from kafkakit.registry.decide.tags import read_history
 from kafkakit.report.report import findings_sections, text_of
 from tests.rigs.documents import acl_markdown
@@ -60,10 +60,10 @@ SETS = st.frozensets(st.sampled_from(OPERATIONS))
 
 
 def test_rights_that_others_imply_are_not_missing() -> None:
-    assert lacking({"describe", "describe_configs"}, {"alter", "alter_configs"}) == ()
-    assert lacking({"describe"}, {"describe_configs"}) == ("describe",)
-    assert lacking({"alter"}, {"describe"}) == ("alter",)
-    assert lacking({"alter"}, None) == (), "a cluster that does not tell is believed to allow it"
+    assert lacking_rights({"describe", "describe_configs"}, {"alter", "alter_configs"}) == ()
+    assert lacking_rights({"describe"}, {"describe_configs"}) == ("describe",)
+    assert lacking_rights({"alter"}, {"describe"}) == ("alter",)
+    assert lacking_rights({"alter"}, None) == (), "a cluster that does not tell is believed to allow it"
     assert lacking_on_topics({"describe", "alter_configs"}, {"b": {"read"}, "a": set(), "c": None}) == {
         "alter_configs": ["a", "b"],
         "describe": ["a"],
@@ -72,17 +72,17 @@ def test_rights_that_others_imply_are_not_missing() -> None:
 
 @given(SETS, SETS, SETS)
 def test_more_rights_never_lack_more(needed: frozenset[str], granted: frozenset[str], more: frozenset[str]) -> None:
-    missing = set(lacking(needed, granted))
+    missing = set(lacking_rights(needed, granted))
     assert missing <= needed - granted
-    assert set(lacking(needed, granted | more)) <= missing
-    assert lacking(needed, granted | missing) == ()
+    assert set(lacking_rights(needed, granted | more)) <= missing
+    assert lacking_rights(needed, granted | missing) == ()
 
 
 def test_no_line_names_a_right_that_another_of_its_rights_implies() -> None:
     for duty in DUTIES:
         for operations in duty.rights.values():
             for operation in operations:
-                assert lacking({operation}, operations - {operation}) == (operation,), duty.name
+                assert lacking_rights({operation}, operations - {operation}) == (operation,), duty.name
         assert f"| {duty.name} |" in acl_markdown()
 
 

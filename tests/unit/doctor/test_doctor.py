@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from kafkakit.adapters.kafka.listener_probe import probe_listener
-from kafkakit.config.security import Listener, Mechanism, Protocol, Secret, Security, parse_addresses
+from kafkakit.config.security import Mechanism, ProbedListener, Protocol, Secret, Security, parse_addresses
 from kafkakit.core.cluster_facts import ClusterInfo, ResourceKind
 from kafkakit.core.errors import ExitCode, OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.model import Broker, BrokerState
 from kafkakit.core.programs import Versions
-from kafkakit.doctor.act import Configured, FactSources, collect_facts
+from kafkakit.doctor.act import DoctorSettings, FactSources, collect_facts
 from kafkakit.doctor.decide import Check, DoctorFacts, Status, exit_code_of, judge
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE
 from kafkakit.ports.admin import ClusterAdmin
@@ -28,7 +28,7 @@ from tests.fakes.control import FakeControlStore
 VERSIONS = Versions(
     kafkakit="1", python="3.11.7", librdkafka="2.16", packages={"kafka-python": "3.0.12"}, schemas={"plan": 1}
 )
-PLAIN = Listener(host="a", port=1, speaks_kafka=True)
+PLAIN = ProbedListener(host="a", port=1, speaks_kafka=True)
 SCRAM = Security(
     protocol=Protocol.SASL_SSL, sasl_mechanism=Mechanism.SCRAM_SHA_256, username="u", password=Secret("hunter2")
 )
@@ -75,7 +75,7 @@ def test_nothing_that_listens_may_pass_by_itself() -> None:
 
 
 def test_one_dead_address_beside_a_live_one_is_told_and_the_rest_still_checked() -> None:
-    dead = Listener(host="b", port=2, refused="Connection refused")
+    dead = ProbedListener(host="b", port=2, refused="Connection refused")
     facts = replace(HEALTHY, listeners=(PLAIN, dead))
     assert faults(facts) == []
     assert check_of(facts, "reach b:2").status is Status.WARN
@@ -85,7 +85,7 @@ def test_one_dead_address_beside_a_live_one_is_told_and_the_rest_still_checked()
 
 
 def test_something_else_that_listens_is_a_failure() -> None:
-    facts = replace(HEALTHY, listeners=(Listener(host="a", port=1),))
+    facts = replace(HEALTHY, listeners=(ProbedListener(host="a", port=1),))
     assert faults(facts) == [("reach a:1", "a process listens there, but it is not Kafka")]
     assert exit_code_of(judge(facts)) is ExitCode.FAILED
 
@@ -122,7 +122,9 @@ def test_something_else_that_listens_is_a_failure() -> None:
         ),
     ],
 )
-def test_network_protocol_and_credentials_are_told_apart(listener: Listener, security: Security, detail: str) -> None:
+def test_network_protocol_and_credentials_are_told_apart(
+    listener: ProbedListener, security: Security, detail: str
+) -> None:
     facts = replace(HEALTHY, listeners=(listener,), security=security, cluster=None, cluster_error="no")
     assert ("protocol", detail) in faults(facts)
     assert check_of(facts, "admin client").hint == "see the checks above"
@@ -236,7 +238,7 @@ class Data:
         raise TryLaterError("cannot reach the cluster")
 
 
-def sources(listener: Listener, cluster: Cluster) -> FactSources:
+def sources(listener: ProbedListener, cluster: Cluster) -> FactSources:
     def no_java() -> str:
         raise UsageError("found no Java")
 
@@ -250,7 +252,7 @@ def sources(listener: Listener, cluster: Cluster) -> FactSources:
         versions=VERSIONS,
         extras={},
         find_java=no_java,
-        load_configuration=lambda: Configured(
+        load_configuration=lambda: DoctorSettings(
             origin="here", bootstrap_servers="a:1", pinned_cluster=None, load_security=Security
         ),
         probe=lambda host, port, timeout_s, security: replace(listener, host=host, port=port),
@@ -288,13 +290,13 @@ def test_a_control_store_that_is_away_is_a_finding() -> None:
 
 
 def test_where_nobody_speaks_kafka_no_client_is_made() -> None:
-    dead = Listener(host="", port=0, refused="no")
+    dead = ProbedListener(host="", port=0, refused="no")
     facts = collect_facts(replace(sources(dead, Cluster()), open_admin=lambda: pytest.fail("a client was made")))
-    assert facts.listeners == (Listener(host="a", port=1, refused="no"),)
+    assert facts.listeners == (ProbedListener(host="a", port=1, refused="no"),)
 
 
 def test_a_configuration_that_cannot_be_loaded_is_a_finding() -> None:
-    def broken() -> Configured:
+    def broken() -> DoctorSettings:
         raise UsageError("bad file", hint="repair it")
 
     facts = collect_facts(replace(sources(PLAIN, Cluster()), load_configuration=broken))
@@ -347,13 +349,13 @@ def handshake_answer(code: int, *mechanisms: str) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
-def probe(port: int, ca_file: str | None = None) -> Listener:
+def probe(port: int, ca_file: str | None = None) -> ProbedListener:
     return probe_listener("127.0.0.1", port, 60.0, ca_file, True)
 
 
 def test_the_probe_sees_a_plain_listener() -> None:
     with serving(handshake_answer(34)) as port:
-        assert probe(port) == Listener(host="127.0.0.1", port=port, speaks_kafka=True)
+        assert probe(port) == ProbedListener(host="127.0.0.1", port=port, speaks_kafka=True)
 
 
 def test_the_probe_sees_the_logins() -> None:
@@ -370,7 +372,7 @@ def test_the_probe_sees_the_logins() -> None:
 )  # fmt: skip
 def test_what_is_no_kafka_is_recognised(answer: bytes | None) -> None:
     with serving(answer) as port:
-        assert probe(port) == Listener(host="127.0.0.1", port=port)
+        assert probe(port) == ProbedListener(host="127.0.0.1", port=port)
 
 
 def test_the_probe_says_why_nothing_answers() -> None:

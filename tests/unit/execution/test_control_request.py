@@ -6,31 +6,31 @@ from collections.abc import Sequence
 import pytest
 
 from kafkakit.core.errors import ConflictError, InputError, TryLaterError
-from kafkakit.core.lease import Versioned
+from kafkakit.core.lease import VersionedValue
 from kafkakit.core.rpc import Event
 from kafkakit.execution.act import control_requests
 from kafkakit.execution.act.control_requests import ControlRequests, EventQueue
 from kafkakit.execution.decide.runs import ControlRequest, decode_control_request, encode_control_request
-from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.execution.decide.schedule.work import BrokerRates
 from tests.fakes.admin import FakeClock
 from tests.fakes.control import FakeControlStore
 
 
-class Desk:
+class Harness:
     def __init__(self) -> None:
         self.store, self.clock = FakeControlStore(), FakeClock()
         self.requests = ControlRequests(self.store, self.clock, "c1")
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def desk() -> Harness:
+    return Harness()
 
 
-RATES = Rates(into=5, out_of={9: 1, 2: 3})
+RATES = BrokerRates(into=5, out_of={9: 1, 2: 3})
 
 
-def test_parts_of_a_wish_add_up_and_nothing_is_wished_at_first(desk: Desk) -> None:
+def test_parts_of_a_wish_add_up_and_nothing_is_wished_at_first(desk: Harness) -> None:
     assert desk.requests.read(4) is None
     desk.requests.request(4, "ann", paused=True)
     desk.requests.request(4, "bob", rates=RATES)
@@ -47,19 +47,19 @@ def test_parts_of_a_wish_add_up_and_nothing_is_wished_at_first(desk: Desk) -> No
     assert (requested.request.paused, requested.request.abort) == (False, True)
 
 
-def test_a_wish_does_not_outlive_its_run(desk: Desk) -> None:
+def test_a_wish_does_not_outlive_its_run(desk: Harness) -> None:
     desk.requests.request(4, "ann", paused=True, abort=True)
     assert desk.requests.read(5) is None
-    desk.requests.request(5, "ann", rates=Rates())
+    desk.requests.request(5, "ann", rates=BrokerRates())
     requested = desk.requests.read(5)
     assert requested is not None
-    assert (requested.request.paused, requested.request.abort, requested.request.rates) == (False, False, Rates())
+    assert (requested.request.paused, requested.request.abort, requested.request.rates) == (False, False, BrokerRates())
 
 
-def test_two_who_ask_at_once_are_both_heard(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_who_ask_at_once_are_both_heard(desk: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     inner, other = desk.store.get, [True]
 
-    def get(path: str) -> Versioned | None:
+    def get(path: str) -> VersionedValue | None:
         found = inner(path)
         if other and other.pop():
             desk.requests.request(4, "bob", paused=True)
@@ -72,7 +72,7 @@ def test_two_who_ask_at_once_are_both_heard(desk: Desk, monkeypatch: pytest.Monk
     assert (requested.request.paused, requested.request.rates) == (True, RATES)
 
 
-def test_the_answer_is_waited_for(desk: Desk) -> None:
+def test_the_answer_is_waited_for(desk: Harness) -> None:
     version = desk.requests.request(4, "ann", paused=True)
     assert desk.requests.wait_for_answer(4, version, 3) is None
     assert desk.clock.elapsed == pytest.approx(3)
@@ -84,7 +84,7 @@ def test_the_answer_is_waited_for(desk: Desk) -> None:
     assert desk.requests.wait_for_answer(4, version + 1, 0.1) is None
 
 
-def test_a_late_answer_of_an_earlier_run_or_wish_is_dropped(desk: Desk) -> None:
+def test_a_late_answer_of_an_earlier_run_or_wish_is_dropped(desk: Harness) -> None:
     desk.requests.answer(5, 9)
     writes = desk.store.writes
     for token, version in ((4, 99), (5, 8), (5, 9)):
@@ -93,7 +93,7 @@ def test_a_late_answer_of_an_earlier_run_or_wish_is_dropped(desk: Desk) -> None:
     assert desk.requests.wait_for_answer(5, 9, 0) is not None
 
 
-def test_an_answer_is_written_whoever_writes_meanwhile(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_is_written_whoever_writes_meanwhile(desk: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     inner, trouble = desk.store.cas, [1, 1]
 
     def cas(path: str, value: bytes, expected: int | None) -> int:
@@ -107,9 +107,9 @@ def test_an_answer_is_written_whoever_writes_meanwhile(desk: Desk, monkeypatch: 
     assert desk.requests.wait_for_answer(4, 1, 0) is not None
 
 
-def test_the_same_wish_is_the_same_bytes(desk: Desk) -> None:
+def test_the_same_wish_is_the_same_bytes(desk: Harness) -> None:
     at = desk.clock.now()
-    turned = Rates(into=5, out_of={2: 3, 9: 1})
+    turned = BrokerRates(into=5, out_of={2: 3, 9: 1})
     one, other = (
         encode_control_request(ControlRequest(token=1, by="a", at=at, rates=rates)) for rates in (RATES, turned)
     )
@@ -118,15 +118,21 @@ def test_the_same_wish_is_the_same_bytes(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(
-    "rates", [Rates(into=0), Rates(out=-1), Rates(into_of={-1: 5}), Rates(out_of=dict.fromkeys(range(3000), 1))]
+    "rates",
+    [
+        BrokerRates(into=0),
+        BrokerRates(out=-1),
+        BrokerRates(into_of={-1: 5}),
+        BrokerRates(out_of=dict.fromkeys(range(3000), 1)),
+    ],
 )
-def test_what_the_reader_would_refuse_is_not_sent(desk: Desk, rates: Rates) -> None:
+def test_what_the_reader_would_refuse_is_not_sent(desk: Harness, rates: BrokerRates) -> None:
     with pytest.raises(InputError, match="the control request: "):
         desk.requests.request(1, "ann", rates=rates)
     assert desk.store.writes == 0
 
 
-def test_newer_schemas_are_refused_and_unknown_fields_passed_over(desk: Desk) -> None:
+def test_newer_schemas_are_refused_and_unknown_fields_passed_over(desk: Harness) -> None:
     data = encode_control_request(ControlRequest(token=1, by="a", at=desk.clock.now()))
     assert decode_control_request(data.replace(b'"token":1', b'"token":1,"more":{"a":[1]}'), "x").token == 1
     with pytest.raises(InputError, match="use a newer kafkakit"):

@@ -12,11 +12,11 @@ from kafkakit.execution.decide.schedule.forecast import (
     speeds_of,
     suggested_throttle,
 )
-from kafkakit.execution.decide.schedule.work import DirTask, Rates, Speeds, Task
+from kafkakit.execution.decide.schedule.work import BrokerRates, DirTask, PartitionTask, Speeds
 from tests.unit.execution.test_schedule import GB, NO_DELAY, RATES, disk, plan, task
 
 MB = 10**6
-FREE = Rates()
+FREE = BrokerRates()
 DISKS = [disk(b, 10 * GB) for b in (1, 2, 3)]
 COPY = [task(0, (1, 2), (3, 2))]
 
@@ -48,11 +48,11 @@ def test_what_earlier_copies_reached_narrows_the_interval() -> None:
 
 
 def test_a_throttle_on_one_end_of_each_copy_is_enough() -> None:
-    for rates in (Rates(into=100 * MB), Rates(out=100 * MB), Rates(into_of={3: 100 * MB})):
+    for rates in (BrokerRates(into=100 * MB), BrokerRates(out=100 * MB), BrokerRates(into_of={3: 100 * MB})):
         found = plan(COPY, DISKS, rates=rates)
         assert forecast_of(found, rates, Speeds()).basis == ()
         assert not is_free(found.steps, rates)
-    other = Rates(into_of={2: 100 * MB})
+    other = BrokerRates(into_of={2: 100 * MB})
     assert is_free(plan(COPY, DISKS, rates=other).steps, other)
 
 
@@ -67,7 +67,7 @@ def test_a_short_run_is_an_interval_under_a_throttle_too() -> None:
 def test_copies_inside_a_broker_are_assumed_on_their_own() -> None:
     inside = DirTask(key=COPY[0].key, broker=1, source_dir="/a", target_dir="/b", size_bytes=10 * GB)
     disks = [disk(1, 20 * GB), disk(1, 0, log_dir="/b")]
-    free = Rates(into=100 * MB, out=100 * MB)
+    free = BrokerRates(into=100 * MB, out=100 * MB)
     found = plan([], disks, dir_tasks=(inside,), rates=free)
     basis = ("assumed, since no throttle limits it: 200 MB/s inside a broker",)
     assert forecast_of(found, free, Speeds()).basis == basis
@@ -91,7 +91,7 @@ def test_speeds_are_measured_by_runs_or_by_what_logs_take_in_now() -> None:
 def test_a_suggestion_leaves_room_for_clients_and_catches_up_with_what_logs_take_in() -> None:
     assert suggested_throttle(COPY, NO_DELAY, Speeds()) == 50 * MB
     assert suggested_throttle(COPY, NO_DELAY, Speeds(line_bytes_per_s=8e6)) == 10 * MB
-    busy: list[Task] = [replace(COPY[0], ingest_bytes_per_s=100e6)]
+    busy: list[PartitionTask] = [replace(COPY[0], ingest_bytes_per_s=100e6)]
     assert suggested_throttle(busy, NO_DELAY, Speeds(efficiency=0.8)) == 140 * MB
 
 

@@ -16,7 +16,7 @@ from kafkakit.adapters.control_file import FileControl
 from kafkakit.adapters.files import write_file
 from kafkakit.adapters.host import SystemClock, life_of, this_holder
 from kafkakit.core.errors import ExitCode, InputError, LeaseLostError, TryLaterError
-from kafkakit.core.lease import LEASE_DOCUMENT, Holder, LeaseRecord, Life, Versioned
+from kafkakit.core.lease import LEASE_DOCUMENT, Holder, LeaseRecord, Life, VersionedValue
 from kafkakit.execution.act.leases import Lease, lease_path, read_lease
 from tests.fakes.admin import FakeClock
 from tests.fakes.control import FakeControlStore
@@ -25,7 +25,7 @@ from tests.rigs.waiting import stop_process, until
 PATH = lease_path("c1")
 
 
-class Bench:
+class Harness:
     """One store and processes on two hosts, each host with a clock of its own that started at another time."""
 
     def __init__(self) -> None:
@@ -64,11 +64,11 @@ class Bench:
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def bench() -> Harness:
+    return Harness()
 
 
-def test_tokens_grow_with_every_holder(bench: Bench) -> None:
+def test_tokens_grow_with_every_holder(bench: Harness) -> None:
     first, second = bench.lease("ann"), bench.lease("bob", "far")
     assert first.acquire() == first.token == 1
     first.release()
@@ -78,7 +78,7 @@ def test_tokens_grow_with_every_holder(bench: Bench) -> None:
     assert bench.lines == []
 
 
-def test_a_living_holder_on_this_host_is_named_at_once(bench: Bench) -> None:
+def test_a_living_holder_on_this_host_is_named_at_once(bench: Harness) -> None:
     bench.lease("ann").acquire()
     with pytest.raises(TryLaterError) as caught:
         bench.lease("bob").acquire()
@@ -91,7 +91,7 @@ def test_a_living_holder_on_this_host_is_named_at_once(bench: Bench) -> None:
     assert bench.clock.elapsed == 0
 
 
-def test_a_living_holder_elsewhere_is_known_by_its_next_renewal(bench: Bench) -> None:
+def test_a_living_holder_elsewhere_is_known_by_its_next_renewal(bench: Harness) -> None:
     first = bench.lease("ann")
     first.acquire(15)
     bench.while_far_sleeps(first.require_held)
@@ -103,7 +103,7 @@ def test_a_living_holder_elsewhere_is_known_by_its_next_renewal(bench: Bench) ->
     first.require_held()
 
 
-def test_a_holder_elsewhere_that_fell_silent_is_replaced_after_its_time_on_our_clock(bench: Bench) -> None:
+def test_a_holder_elsewhere_that_fell_silent_is_replaced_after_its_time_on_our_clock(bench: Harness) -> None:
     first, second = bench.lease("ann"), bench.lease("bob", "far")
     first.acquire(15)
     bench.while_far_sleeps(lambda: None)
@@ -116,14 +116,14 @@ def test_a_holder_elsewhere_that_fell_silent_is_replaced_after_its_time_on_our_c
     assert bench.record().token == 2
 
 
-def test_a_holder_that_ended_on_this_host_is_replaced_at_once(bench: Bench) -> None:
+def test_a_holder_that_ended_on_this_host_is_replaced_at_once(bench: Harness) -> None:
     bench.lease("ann").acquire()
     bench.dead.add("ann")
     assert bench.lease("bob").acquire() == 2
     assert (bench.clock.elapsed, bench.lines) == (0, [])
 
 
-def takes_over(bench: Bench, lease: Lease) -> int:
+def takes_over(bench: Harness, lease: Lease) -> int:
     """After how many seconds a process that tries each second has the lease; at most a minute."""
     for second in range(60):
         if lease.attempt():
@@ -132,7 +132,7 @@ def takes_over(bench: Bench, lease: Lease) -> int:
     return 60
 
 
-def test_a_holder_that_hangs_on_this_host_is_replaced_after_its_time(bench: Bench) -> None:
+def test_a_holder_that_hangs_on_this_host_is_replaced_after_its_time(bench: Harness) -> None:
     first, second = bench.lease("ann"), bench.lease("bob")
     first.acquire(15)
     waited = takes_over(bench, second)
@@ -143,7 +143,7 @@ def test_a_holder_that_hangs_on_this_host_is_replaced_after_its_time(bench: Benc
         bench.lease("cem").acquire()
 
 
-def test_a_lease_on_this_host_that_has_run_out_is_watched_before_it_is_taken(bench: Bench) -> None:
+def test_a_lease_on_this_host_that_has_run_out_is_watched_before_it_is_taken(bench: Harness) -> None:
     first = bench.lease("ann")
     first.acquire(15)
     bench.pass_time(20)
@@ -155,7 +155,7 @@ def test_a_lease_on_this_host_that_has_run_out_is_watched_before_it_is_taken(ben
 
 
 @pytest.mark.parametrize("host", ["near", "far"])
-def test_a_pause_of_the_store_or_of_all_processes_takes_no_lease_from_its_holder(bench: Bench, host: str) -> None:
+def test_a_pause_of_the_store_or_of_all_processes_takes_no_lease_from_its_holder(bench: Harness, host: str) -> None:
     first, second = bench.lease("ann"), bench.lease("bob", host)
     first.acquire(15)
     bench.pass_time(4)
@@ -174,12 +174,12 @@ def test_a_pause_of_the_store_or_of_all_processes_takes_no_lease_from_its_holder
     assert (bench.record().token, first.is_held()) == (1, True)
 
 
-def test_a_look_that_takes_long_is_not_a_silence(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_that_takes_long_is_not_a_silence(bench: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = bench.lease("ann"), bench.lease("bob", "far")
     first.acquire(15)
     inner = bench.store.get
 
-    def slow(path: str) -> Versioned | None:
+    def slow(path: str) -> VersionedValue | None:
         found = inner(path)
         bench.pass_time(20)
         return found
@@ -192,7 +192,7 @@ def test_a_look_that_takes_long_is_not_a_silence(bench: Bench, monkeypatch: pyte
     assert not second.attempt()
 
 
-def test_a_release_while_somebody_waits_lets_them_in(bench: Bench) -> None:
+def test_a_release_while_somebody_waits_lets_them_in(bench: Harness) -> None:
     first, second = bench.lease("ann"), bench.lease("bob", "far")
     first.acquire()
     bench.while_far_sleeps(first.release)
@@ -200,7 +200,7 @@ def test_a_release_while_somebody_waits_lets_them_in(bench: Bench) -> None:
     assert bench.far_clock.elapsed - 5_000 < 2
 
 
-def test_whoever_waits_gives_up_when_another_one_takes_it(bench: Bench) -> None:
+def test_whoever_waits_gives_up_when_another_one_takes_it(bench: Harness) -> None:
     bench.lease("ann").acquire()
     bench.dead.add("ann")
     third = bench.lease("cem")
@@ -209,7 +209,7 @@ def test_whoever_waits_gives_up_when_another_one_takes_it(bench: Bench) -> None:
         bench.lease("bob", "far").acquire()
 
 
-def test_a_short_absence_of_the_store_is_borne_and_a_long_one_ends_the_right_to_act(bench: Bench) -> None:
+def test_a_short_absence_of_the_store_is_borne_and_a_long_one_ends_the_right_to_act(bench: Harness) -> None:
     lease = bench.lease("ann")
     lease.acquire(15)
     bench.store.away = True
@@ -223,7 +223,7 @@ def test_a_short_absence_of_the_store_is_borne_and_a_long_one_ends_the_right_to_
     assert lease.token == bench.record().token == 1
 
 
-def test_keeping_waits_for_a_store_that_is_away_and_takes_the_lease_up_again(bench: Bench) -> None:
+def test_keeping_waits_for_a_store_that_is_away_and_takes_the_lease_up_again(bench: Harness) -> None:
     lease = bench.lease("ann")
     lease.acquire(15)
     writes = bench.store.writes
@@ -246,7 +246,7 @@ def test_keeping_waits_for_a_store_that_is_away_and_takes_the_lease_up_again(ben
     ]
 
 
-def test_keeping_has_its_limit_too(bench: Bench) -> None:
+def test_keeping_has_its_limit_too(bench: Harness) -> None:
     lease = bench.lease("ann")
     lease.acquire(15)
     bench.store.away = True
@@ -256,7 +256,7 @@ def test_keeping_has_its_limit_too(bench: Bench) -> None:
     assert 66 <= bench.clock.elapsed < 68
 
 
-def test_after_a_long_pause_nobody_acts_before_asking(bench: Bench) -> None:
+def test_after_a_long_pause_nobody_acts_before_asking(bench: Harness) -> None:
     first = bench.lease("ann")
     first.acquire(15)
     writes = bench.store.writes
@@ -268,7 +268,7 @@ def test_after_a_long_pause_nobody_acts_before_asking(bench: Bench) -> None:
     assert bench.store.writes == writes + 1
 
 
-def test_a_machine_that_slept_knows_it_by_its_wall_clock(bench: Bench) -> None:
+def test_a_machine_that_slept_knows_it_by_its_wall_clock(bench: Harness) -> None:
     lease = bench.lease("ann")
     lease.acquire(15)
     bench.store.away = True
@@ -277,7 +277,7 @@ def test_a_machine_that_slept_knows_it_by_its_wall_clock(bench: Bench) -> None:
         lease.require_held()
 
 
-def test_a_write_that_took_too_long_gives_no_right(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_that_took_too_long_gives_no_right(bench: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     lease = bench.lease("ann")
     lease.acquire(15)
     bench.pass_time(6)
@@ -292,7 +292,7 @@ def test_a_write_that_took_too_long_gives_no_right(bench: Bench, monkeypatch: py
         lease.require_held()
 
 
-def test_a_renewal_whose_answer_was_lost_is_recognised(bench: Bench) -> None:
+def test_a_renewal_whose_answer_was_lost_is_recognised(bench: Harness) -> None:
     lease = bench.lease("ann")
     lease.acquire(15)
     bench.store.lose_answers = 1
@@ -305,7 +305,7 @@ def test_a_renewal_whose_answer_was_lost_is_recognised(bench: Bench) -> None:
     assert bench.record().holder is None
 
 
-def test_a_lease_is_given_back_after_a_renewal_that_was_cut_short(bench: Bench) -> None:
+def test_a_lease_is_given_back_after_a_renewal_that_was_cut_short(bench: Harness) -> None:
     lease = bench.lease("ann")
     lease.acquire(15)
     bench.store.lose_answers = 1
@@ -316,7 +316,7 @@ def test_a_lease_is_given_back_after_a_renewal_that_was_cut_short(bench: Bench) 
     assert bench.lines == []
 
 
-def test_giving_back_leaves_the_lease_of_another_alone(bench: Bench) -> None:
+def test_giving_back_leaves_the_lease_of_another_alone(bench: Harness) -> None:
     first, second = bench.lease("ann"), bench.lease("bob")
     first.acquire()
     bench.dead.add("ann")
@@ -325,7 +325,7 @@ def test_giving_back_leaves_the_lease_of_another_alone(bench: Bench) -> None:
     assert (bench.record().token, str(bench.record().holder)[:16]) == (2, "process 7 of bob")
 
 
-def test_giving_back_never_fails(bench: Bench) -> None:
+def test_giving_back_never_fails(bench: Harness) -> None:
     lease = bench.lease("ann")
     lease.release()
     lease.acquire()
@@ -338,7 +338,7 @@ def test_giving_back_never_fails(bench: Bench) -> None:
         lease.require_held()
 
 
-def test_what_a_stranger_wrote_into_its_name_does_not_reach_the_terminal(bench: Bench) -> None:
+def test_what_a_stranger_wrote_into_its_name_does_not_reach_the_terminal(bench: Harness) -> None:
     bench.lease("ann\x1b[2J\n").acquire()
     with pytest.raises(TryLaterError) as caught:
         bench.lease("bob").acquire()
@@ -360,7 +360,7 @@ def test_what_a_stranger_wrote_into_its_name_does_not_reach_the_terminal(bench: 
         (b"}", b"", "JSON"),
     ],
 )
-def test_a_document_that_is_no_lease_is_refused(bench: Bench, old: bytes, new: bytes, problem: str) -> None:
+def test_a_document_that_is_no_lease_is_refused(bench: Harness, old: bytes, new: bytes, problem: str) -> None:
     bench.lease("ann").acquire()
     data = LEASE_DOCUMENT.encode(bench.record())
     assert old in data
@@ -369,7 +369,7 @@ def test_a_document_that_is_no_lease_is_refused(bench: Bench, old: bytes, new: b
     assert problem in str(caught.value)
 
 
-def test_fields_of_a_later_minor_version_are_passed_over(bench: Bench) -> None:
+def test_fields_of_a_later_minor_version_are_passed_over(bench: Harness) -> None:
     bench.lease("ann").acquire()
     data = LEASE_DOCUMENT.encode(bench.record())
     assert LEASE_DOCUMENT.decode(data.replace(b'"token":1', b'"mood":"fine","token":1'), "x") == bench.record()

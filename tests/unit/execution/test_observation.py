@@ -4,20 +4,20 @@ from dataclasses import replace
 
 from kafkakit.core.cluster_facts import BrokerLogDirs, LiveReplica, PartitionState
 from kafkakit.core.model import LogDir, Reassignment, TopicPartition
-from kafkakit.execution.decide.plan_state import Goal, Live
+from kafkakit.execution.decide.plan_state import LiveState, MoveGoal
 from kafkakit.execution.decide.progress import Context, RoundState, begin, may_start, settle
 from kafkakit.execution.decide.schedule.forecast import Intake, free_choice, intake_of, scene_of, share_of
-from kafkakit.execution.decide.schedule.work import Disk, Limits, Place, Schedule, Step, StepKind
+from kafkakit.execution.decide.schedule.work import Disk, LogDirPlace, Schedule, ScheduleLimits, ScheduleStep, StepKind
 from tests.fakes.admin import FakeCluster
 
 KEY, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
-DIR = Place(3, "/d")
+DIR = LogDirPlace(3, "/d")
 
 
-def live_of(*running: Reassignment) -> Live:
+def live_of(*running: Reassignment) -> LiveState:
     cluster = FakeCluster({1: "a", 2: "b", 3: "c"})
     state = PartitionState(replicas=(1, 2), isr=(1,), leader=1)
-    return Live(
+    return LiveState(
         cluster_id="x",
         brokers={b.id: b for b in cluster.cluster().brokers},
         states={KEY: state, OTHER: state},
@@ -39,10 +39,10 @@ def dirs_of(usable: int, **copies: int) -> dict[int, BrokerLogDirs]:
 
 
 def test_growth_is_what_is_left_of_shrinking_room_without_what_moves_bring() -> None:
-    goal = Goal(key=KEY, target=(1, 3), holders=(1, 2), running=True)
+    goal = MoveGoal(key=KEY, target=(1, 3), holders=(1, 2), running=True)
     found = intake_of([goal], dirs_of(90, source=10, copy=2), dirs_of(70, source=20, copy=12), 10.0)
     assert found.of_partition == {KEY: 1.0}
-    assert found.of_dir == {Place(1, "/d"): 2.0, DIR: 1.0}
+    assert found.of_dir == {LogDirPlace(1, "/d"): 2.0, DIR: 1.0}
     shrunk = intake_of([goal], dirs_of(50, source=20), dirs_of(90, source=10), 10.0)
     assert shrunk.of_partition == {KEY: 0.0}
     assert set(shrunk.of_dir.values()) == {0.0}
@@ -51,7 +51,7 @@ def test_growth_is_what_is_left_of_shrinking_room_without_what_moves_bring() -> 
 
 def test_tasks_say_what_is_there_what_is_under_way_and_what_is_urgent() -> None:
     moving = Reassignment(topic="t", partition=0, replicas=(1, 3, 2), adding=(3,), removing=(2,))
-    goal = Goal(key=KEY, target=(3, 1), holders=(1, 2), via=(1, 3), dirs={3: "/elsewhere"})
+    goal = MoveGoal(key=KEY, target=(3, 1), holders=(1, 2), via=(1, 3), dirs={3: "/elsewhere"})
     scene = scene_of([goal], (), live_of(moving), dirs_of(90, source=20, copy=5), intake=Intake(), min_isr={"t": 2})
     (task,) = scene.tasks
     assert (task.target, task.running, task.copied_bytes, task.size_bytes) == ((1, 3), True, 5, 20)
@@ -64,9 +64,9 @@ def test_tasks_say_what_is_there_what_is_under_way_and_what_is_urgent() -> None:
 
 def test_half_copies_that_are_about_to_be_cancelled_count_as_gone() -> None:
     moving = Reassignment(topic="t", partition=0, replicas=(3, 1, 2), adding=(3,), removing=(2,))
-    back = Goal(key=KEY, target=(1, 2), holders=(1, 2))
+    back = MoveGoal(key=KEY, target=(1, 2), holders=(1, 2))
     scene = scene_of([back], (), live_of(moving), dirs_of(60, source=20, copy=15), intake=Intake(), min_isr={})
-    assert {d.place: d.usable_bytes for d in scene.disks} == {Place(1, "/d"): 60, DIR: 75}
+    assert {d.place: d.usable_bytes for d in scene.disks} == {LogDirPlace(1, "/d"): 60, DIR: 75}
 
 
 def test_the_slowest_broker_gives_the_share_of_a_throttle() -> None:
@@ -74,14 +74,14 @@ def test_the_slowest_broker_gives_the_share_of_a_throttle() -> None:
     assert share_of({1: quick}) > share_of({1: quick, 2: {}}) == share_of({})
 
 
-def step(key: TopicPartition, size: int, after: int | None = None) -> Step:
-    return Step(
+def step(key: TopicPartition, size: int, after: int | None = None) -> ScheduleStep:
+    return ScheduleStep(
         key=key,
         kind=StepKind.MOVE,
         target=(1, 3),
         leader=1,
         adding=(DIR,),
-        removing=(Place(2, "/d"),),
+        removing=(LogDirPlace(2, "/d"),),
         size_bytes=size,
         start_s=0.0,
         end_s=1.0,
@@ -89,14 +89,16 @@ def step(key: TopicPartition, size: int, after: int | None = None) -> Step:
     )
 
 
-def board_of(*steps: Step) -> RoundState:
-    goals = [Goal(key=s.key, target=s.target, holders=(1, 2)) for s in steps]
-    disks = [Disk(place=p, total_bytes=100, usable_bytes=100) for p in (DIR, Place(3, "/e"), Place(1, "/d"))]
+def board_of(*steps: ScheduleStep) -> RoundState:
+    goals = [MoveGoal(key=s.key, target=s.target, holders=(1, 2)) for s in steps]
+    disks = [
+        Disk(place=p, total_bytes=100, usable_bytes=100) for p in (DIR, LogDirPlace(3, "/e"), LogDirPlace(1, "/d"))
+    ]
     return begin(Schedule(steps=steps, makespan_s=1.0, bound_s=1.0), goals, disks)
 
 
 def test_what_is_on_its_way_into_a_dir_keeps_its_room() -> None:
-    context = Context(limits=Limits(), totals={DIR: 100}, ours={})
+    context = Context(limits=ScheduleLimits(), totals={DIR: 100}, ours={})
     round_state = board_of(step(KEY, 60), step(OTHER, 30), step(TopicPartition("t", 2), 10))
     assert may_start(round_state, live_of(), dirs_of(100, source=60), context) == (0, 1)
     flying = replace(round_state, moves={0: round_state.goals[KEY]})
@@ -106,7 +108,7 @@ def test_what_is_on_its_way_into_a_dir_keeps_its_room() -> None:
 
 
 def test_moves_without_progress_keep_their_room_but_not_their_places() -> None:
-    context = Context(limits=Limits(into_each=1), totals={DIR: 100}, ours={})
+    context = Context(limits=ScheduleLimits(into_each=1), totals={DIR: 100}, ours={})
     round_state = board_of(step(KEY, 60), step(OTHER, 30))
     flying = replace(round_state, moves={0: round_state.goals[KEY]})
     assert may_start(flying, live_of(), dirs_of(100, source=60), context) == ()

@@ -13,8 +13,8 @@ from kafkakit.core.rights import MOVE, THROTTLED
 from kafkakit.execution.decide.journal import ConfigKey, RateHold, decode_journal
 from kafkakit.execution.decide.plan_state import (
     DirWork,
-    Goal,
-    Live,
+    LiveState,
+    MoveGoal,
     MoveState,
     assess,
     incomplete_verdicts,
@@ -23,10 +23,18 @@ from kafkakit.execution.decide.plan_state import (
     require_applicable,
     require_rights,
 )
-from kafkakit.execution.decide.progress import Decision, Look, RoundState, Watch, follow, look, poll_interval_s
+from kafkakit.execution.decide.progress import (
+    BatchObservation,
+    BatchWatch,
+    NextAction,
+    RoundState,
+    follow,
+    observe,
+    poll_interval_s,
+)
 from kafkakit.execution.decide.runs import Commands, Direction
 from kafkakit.execution.decide.schedule.model import Job, PartitionRequest
-from kafkakit.execution.decide.schedule.work import Rates, StepKind
+from kafkakit.execution.decide.schedule.work import BrokerRates, StepKind
 from kafkakit.execution.decide.throttle import (
     FOLLOWER_LIST,
     LEADER_LIST,
@@ -37,18 +45,18 @@ from kafkakit.execution.decide.throttle import (
 )
 from tests.clusters.plans import make_plan
 from tests.fakes.admin import FakeCluster
-from tests.rigs.reassign import Bench
+from tests.rigs.reassign import Harness
 
 KEY = TopicPartition("t", 0)
-RATES = Rates(into=1, out=1)
-GOAL = Goal(key=KEY, target=(3, 2), holders=(1, 2), size_bytes=100)
+RATES = BrokerRates(into=1, out=1)
+GOAL = MoveGoal(key=KEY, target=(3, 2), holders=(1, 2), size_bytes=100)
 
 
-def plan_and_live() -> tuple[Plan, Live]:
+def plan_and_live() -> tuple[Plan, LiveState]:
     cluster = FakeCluster({1: "a", 2: "b", 3: "c"})
     cluster.add_topic("t", {0: (1, 2), 1: (2, 1)}, size_bytes=100)
     plan = make_plan(cluster, {("t", 0): (3, 2)})
-    live = Live(
+    live = LiveState(
         cluster_id=cluster.cluster_id,
         brokers={b.id: b for b in cluster.cluster().brokers},
         states=cluster.partition_states(["t"]),
@@ -57,7 +65,9 @@ def plan_and_live() -> tuple[Plan, Live]:
     return plan, live
 
 
-def with_state(live: Live, replicas: tuple[int, ...], running: Reassignment | None = None, **more: str) -> Live:
+def with_state(
+    live: LiveState, replicas: tuple[int, ...], running: Reassignment | None = None, **more: str
+) -> LiveState:
     state = replace(live.states[KEY], replicas=replicas, **more)  # type: ignore[arg-type]
     return replace(live, states={**live.states, KEY: state}, running={KEY: running} if running else {})
 
@@ -178,41 +188,41 @@ def test_rates_go_back_to_what_they_were_and_others_values_stay() -> None:
     assert (settled, foreign) == ([], [keys[2]])
 
 
-def one_look(**changes: object) -> Look:
+def one_look(**changes: object) -> BatchObservation:
     nothing: frozenset[TopicPartition] = frozenset()
-    base = Look(
+    base = BatchObservation(
         done=nothing, gone=nothing, pending=frozenset({KEY}), blocked={}, idle=nothing, copied_bytes=0, total_bytes=100
     )
     return replace(base, **changes)  # type: ignore[arg-type]
 
 
-def decide(*looks: tuple[float, Look]) -> Watch:
-    watch = Watch(changed_at_s=0.0)
+def decide(*looks: tuple[float, BatchObservation]) -> BatchWatch:
+    watch = BatchWatch(changed_at_s=0.0)
     for now, seen in looks:
         watch = follow(watch, seen, now, stall_timeout_s=300)
     return watch
 
 
 def test_stalls_are_told_by_bytes_and_blocked_moves_after_a_short_grace() -> None:
-    assert decide((0, one_look()), (299, one_look())).decision is Decision.WAIT
-    assert decide((0, one_look()), (300, one_look())).decision is Decision.STALLED
+    assert decide((0, one_look()), (299, one_look())).decision is NextAction.WAIT
+    assert decide((0, one_look()), (300, one_look())).decision is NextAction.STALLED
     assert decide((0, one_look()), (299, one_look(copied_bytes=1)), (500, one_look(copied_bytes=1))).decision is (
-        Decision.WAIT
+        NextAction.WAIT
     )
     dead = one_look(blocked={KEY: 3})
-    assert decide((0, dead), (9, dead)).decision is Decision.WAIT
-    assert decide((0, dead), (10, dead)).decision is Decision.BLOCKED
-    assert decide((0, dead), (9, one_look()), (11, dead)).decision is Decision.WAIT
+    assert decide((0, dead), (9, dead)).decision is NextAction.WAIT
+    assert decide((0, dead), (10, dead)).decision is NextAction.BLOCKED
+    assert decide((0, dead), (9, one_look()), (11, dead)).decision is NextAction.WAIT
     other = frozenset({KEY, TopicPartition("t", 1)})
     still = one_look(blocked={KEY: 3}, pending=other)
-    assert decide((0, still), (20, still)).decision is Decision.WAIT
+    assert decide((0, still), (20, still)).decision is NextAction.WAIT
 
 
 def test_idle_partitions_count_as_withdrawn_after_a_while() -> None:
     idle = one_look(pending=frozenset(), idle=frozenset({KEY}))
-    assert decide((0, idle), (14, idle)).decision is Decision.WAIT
+    assert decide((0, idle), (14, idle)).decision is NextAction.WAIT
     watch = decide((0, idle), (15, idle))
-    assert (watch.decision, watch.withdrawn) == (Decision.DONE, frozenset({KEY}))
+    assert (watch.decision, watch.withdrawn) == (NextAction.DONE, frozenset({KEY}))
 
 
 def test_the_rate_is_taken_over_ten_seconds() -> None:
@@ -234,15 +244,15 @@ def test_a_look_counts_what_was_copied_and_sees_new_offline_dirs() -> None:
             replicas={KEY: LiveReplica(size_bytes=40, log_dir="/d")},
         ),
     }
-    seen = look([GOAL], live, dirs)
+    seen = observe([GOAL], live, dirs)
     assert (seen.copied_bytes, seen.total_bytes, seen.offline_dirs) == (40, 100, ("3:/e",))
-    assert look([GOAL], live, dirs, offline_before={"3:/e"}).offline_dirs == ()
+    assert observe([GOAL], live, dirs, offline_before={"3:/e"}).offline_dirs == ()
 
 
 def test_lists_too_long_for_one_value_are_cut_into_batches() -> None:
     cluster = FakeCluster({100001: "a", 100002: "b", 100003: "c"})
     cluster.add_topic("t", dict.fromkeys(range(2000), (100001, 100002)))
-    bench = Bench(cluster, make_plan(cluster, {("t", n): (100003, 100002) for n in range(2000)}))
+    bench = Harness(cluster, make_plan(cluster, {("t", n): (100003, 100002) for n in range(2000)}))
     longest = 0
 
     def measure(name: str, _: object) -> None:
@@ -259,7 +269,7 @@ def test_lists_too_long_for_one_value_are_cut_into_batches() -> None:
 def test_a_damaged_line_in_the_middle_is_refused_and_a_torn_end_is_not() -> None:
     cluster = FakeCluster({1: "a", 2: "b"})
     cluster.add_topic("t", {0: (1,)})
-    bench = Bench(cluster, make_plan(cluster, {("t", 0): (2,)}))
+    bench = Harness(cluster, make_plan(cluster, {("t", 0): (2,)}))
     bench.apply()
     good = bench.file.data
     assert len(decode_journal(good[:-5], "j").records) == len(decode_journal(good, "j").records) - 1

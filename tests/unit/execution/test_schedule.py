@@ -14,7 +14,7 @@ import pytest
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TopicPartition
-from kafkakit.execution.decide.progress import RunPosition, startable
+from kafkakit.execution.decide.progress import RunPosition, startable_steps
 from kafkakit.execution.decide.schedule.forecast import (
     catch_up,
     eta_line,
@@ -26,16 +26,16 @@ from kafkakit.execution.decide.schedule.forecast import (
 from kafkakit.execution.decide.schedule.scheduler import plan_schedule
 from kafkakit.execution.decide.schedule.work import (
     Bottleneck,
+    BrokerRates,
     DirTask,
     Disk,
-    Limits,
-    Place,
-    Rates,
+    LogDirPlace,
+    PartitionTask,
     Schedule,
+    ScheduleLimits,
+    ScheduleStep,
     Speeds,
-    Step,
     StepKind,
-    Task,
     is_unlimited,
     lifting_options,
     parse_broker_rate,
@@ -49,31 +49,33 @@ from kafkakit.simulator.cluster import efficiency_of
 from tests.clusters.plans import make_plan
 from tests.fakes.admin import FakeCluster
 from tests.invariants.schedule import verify_schedule
-from tests.rigs.reassign import Bench
+from tests.rigs.reassign import Harness
 
 GB = 10**9
-RATES = Rates(into=100_000_000, out=100_000_000, inside=50_000_000)
+RATES = BrokerRates(into=100_000_000, out=100_000_000, inside=50_000_000)
 SPEEDS = Speeds(efficiency=1.0, steps_per_s=float("inf"), step_s=0.0)
-NO_DELAY = Limits(deletion_delay_s=0.0, max_use=Fraction(1))
+NO_DELAY = ScheduleLimits(deletion_delay_s=0.0, max_use=Fraction(1))
 
 
-def task(number: int, holders: tuple[int, ...], target: tuple[int, ...], size: int = 10 * GB, **more: object) -> Task:
+def task(
+    number: int, holders: tuple[int, ...], target: tuple[int, ...], size: int = 10 * GB, **more: object
+) -> PartitionTask:
     given: dict[str, object] = {"leader": holders[0], "dirs": dict.fromkeys(holders, "/a"), **more}
-    return Task(key=TopicPartition("t", number), holders=holders, target=target, size_bytes=size, **given)  # type: ignore[arg-type]
+    return PartitionTask(key=TopicPartition("t", number), holders=holders, target=target, size_bytes=size, **given)  # type: ignore[arg-type]
 
 
 def disk(broker: int, used: int, total: int = 100 * GB, log_dir: str = "/a", **more: object) -> Disk:
-    place = Place(broker, log_dir)
+    place = LogDirPlace(broker, log_dir)
     return Disk(place=place, total_bytes=total, usable_bytes=total - used, **more)  # type: ignore[arg-type]
 
 
 def plan(
-    tasks: list[Task],
+    tasks: list[PartitionTask],
     disks: list[Disk],
     *,
     dir_tasks: tuple[DirTask, ...] = (),
-    limits: Limits = NO_DELAY,
-    rates: Rates = RATES,
+    limits: ScheduleLimits = NO_DELAY,
+    rates: BrokerRates = RATES,
     racks: dict[int, str | None] | None = None,
     spares: tuple[int, ...] | None = None,
 ) -> Schedule:
@@ -86,7 +88,7 @@ def order(schedule: Schedule) -> list[int]:
     return [s.key.partition for s in schedule.steps]
 
 
-def swap() -> tuple[list[Task], list[Disk]]:
+def swap() -> tuple[list[PartitionTask], list[Disk]]:
     """Brokers 1 and 2, nearly full, are to swap all they hold; broker 3 is nearly empty."""
     tasks = [task(n, (1,), (2,)) for n in range(9)] + [task(n, (2,), (1,)) for n in range(9, 18)]
     return tasks, [disk(1, 94 * GB), disk(2, 94 * GB), disk(3, 10 * GB)]
@@ -99,8 +101,8 @@ def test_one_copy_takes_its_bytes_over_the_rate() -> None:
     assert found.bottleneck is not None
     assert (found.bottleneck.broker, found.bottleneck.direction) in {(1, "out"), (2, "into")}
     (step,) = found.steps
-    assert step.adding == (Place(2, "/a"),)
-    assert step.removing == (Place(1, "/a"),)
+    assert step.adding == (LogDirPlace(2, "/a"),)
+    assert step.removing == (LogDirPlace(1, "/a"),)
     assert (step.kind, step.target, step.leader) == (StepKind.MOVE, (2,), 1)
 
 
@@ -116,7 +118,7 @@ def test_the_efficiency_stretches_only_what_a_throttle_limits() -> None:
     tasks, disks = [task(0, (1,), (2,))], [disk(1, 10 * GB), disk(2, 0)]
     speeds = replace(SPEEDS, line_bytes_per_s=200e6, efficiency=0.8)
     assert plan_schedule(tasks, (), disks, NO_DELAY, RATES, speeds).makespan_s == pytest.approx(125.0)
-    assert plan_schedule(tasks, (), disks, NO_DELAY, Rates(), speeds).makespan_s == pytest.approx(50.0)
+    assert plan_schedule(tasks, (), disks, NO_DELAY, BrokerRates(), speeds).makespan_s == pytest.approx(50.0)
 
 
 def test_many_tiny_steps_take_what_the_controller_takes() -> None:
@@ -154,7 +156,7 @@ def test_several_full_dirs_are_emptied_at_once() -> None:
 
 
 def test_brokers_may_have_rates_of_their_own() -> None:
-    rates = Rates(into=100_000_000, out=100_000_000, into_of={2: 20_000_000})
+    rates = BrokerRates(into=100_000_000, out=100_000_000, into_of={2: 20_000_000})
     found = plan([task(0, (1,), (2,))], [disk(1, 10 * GB), disk(2, 0)], rates=rates)
     assert found.makespan_s == pytest.approx(500.0)
     assert found.bottleneck is not None
@@ -181,13 +183,13 @@ def test_the_naive_orders_of_the_same_swap_fill_a_disk(at_once: int) -> None:
     for n, item in enumerate(tasks):
         start_s = float(n // at_once) * 100
         (gone,), (came,) = item.holders, item.target
-        step = Step(
+        step = ScheduleStep(
             key=item.key,
             kind=StepKind.MOVE,
             target=item.target,
             leader=gone,
-            adding=(Place(came, "/a"),),
-            removing=(Place(gone, "/a"),),
+            adding=(LogDirPlace(came, "/a"),),
+            removing=(LogDirPlace(gone, "/a"),),
             size_bytes=item.size_bytes,
             start_s=start_s,
             end_s=start_s + 100,
@@ -224,7 +226,7 @@ def test_another_dir_of_the_broker_comes_before_another_broker() -> None:
     tasks = [replace(t, wanted_dirs=dict.fromkeys(t.target, "/a")) for t in tasks]
     found = plan(tasks, [*disks, disk(1, 0, log_dir="/b")])
     inside = [s for s in found.steps if s.kind is StepKind.INSIDE]
-    assert [s.adding for s in inside] == [(Place(1, "/b"),)]
+    assert [s.adding for s in inside] == [(LogDirPlace(1, "/b"),)]
     assert [p.broker for s in found.detours for p in s.removing] == [2], "broker 2 has no other dir"
 
 
@@ -351,12 +353,12 @@ def test_nobody_is_sent_where_it_cannot_go() -> None:
         TopicPartition("t", 0): "2:/a is closed",
         TopicPartition("t", 1): "it has no leader, so no broker serves a new copy",
     }
-    zero = plan([task(0, (1,), (3,))], disks, rates=Rates(into=0))
+    zero = plan([task(0, (1,), (3,))], disks, rates=BrokerRates(into=0))
     assert zero.immovable == {TopicPartition("t", 0): "broker 3 may take in 0 bytes/s"}
 
 
 def test_unknown_disks_are_not_limited_and_named() -> None:
-    blind = Disk(place=Place(2, "/a"), total_bytes=None, usable_bytes=None)
+    blind = Disk(place=LogDirPlace(2, "/a"), total_bytes=None, usable_bytes=None)
     found = plan([task(0, (1,), (2,), 10**15), task(1, (1,), (9,), 0)], [disk(1, 0), blind])
     assert not found.immovable
     assert found.notes == (
@@ -369,119 +371,122 @@ def test_nothing_to_do() -> None:
     assert plan([], []) == Schedule(steps=(), makespan_s=0.0, bound_s=0.0)
 
 
-LIMITS = Limits(into_each=2, out_each=2, max_use=Fraction(1))
-TOTALS: Mapping[Place, int | None] = {Place(b, "/a"): 100 for b in range(1, 6)}
+LIMITS = ScheduleLimits(into_each=2, out_each=2, max_use=Fraction(1))
+TOTALS: Mapping[LogDirPlace, int | None] = {LogDirPlace(b, "/a"): 100 for b in range(1, 6)}
 
 
-def step(number: int, leader: int, *brokers: int, size: int = 10, **more: object) -> Step:
+def step(number: int, leader: int, *brokers: int, size: int = 10, **more: object) -> ScheduleStep:
     given: dict[str, object] = {
         "key": TopicPartition("t", number),
         "kind": StepKind.MOVE,
         "target": brokers,
         "leader": leader,
-        "adding": tuple(Place(b, "/a") for b in brokers),
-        "removing": (Place(leader, "/a"),),
+        "adding": tuple(LogDirPlace(b, "/a") for b in brokers),
+        "removing": (LogDirPlace(leader, "/a"),),
         "size_bytes": size,
         "start_s": 0.0,
         "end_s": 60.0,
     }
-    return Step(**{**given, **more})  # type: ignore[arg-type]
+    return ScheduleStep(**{**given, **more})  # type: ignore[arg-type]
 
 
-def schedule(*steps: Step) -> Schedule:
+def schedule(*steps: ScheduleStep) -> Schedule:
     return Schedule(steps=steps, makespan_s=60.0, bound_s=50.0)
 
 
-def usable(**free: int) -> dict[Place, int]:
+def usable(**free: int) -> dict[LogDirPlace, int]:
     """Free bytes of the dirs, 100 unless told: `b2=5`."""
-    return {Place(b, "/a"): free.get(f"b{b}", 100) for b in range(1, 6)}
+    return {LogDirPlace(b, "/a"): free.get(f"b{b}", 100) for b in range(1, 6)}
 
 
 def test_steps_go_as_far_as_slots_allow() -> None:
     found = schedule(step(0, 1, 2), step(1, 1, 3), step(2, 1, 4), step(3, 5, 4))
-    assert startable(found, RunPosition(), LIMITS, TOTALS) == (0, 1)  # 3 would overtake 2 into 4:/a
-    assert startable(found, RunPosition(in_flight=frozenset({0, 1})), LIMITS, TOTALS) == ()
+    assert startable_steps(found, RunPosition(), LIMITS, TOTALS) == (0, 1)  # 3 would overtake 2 into 4:/a
+    assert startable_steps(found, RunPosition(in_flight=frozenset({0, 1})), LIMITS, TOTALS) == ()
     later = RunPosition(in_flight=frozenset({0}), finished=frozenset({1}))
-    assert startable(found, later, LIMITS, TOTALS) == (2, 3)
-    assert startable(found, RunPosition(), replace(LIMITS, cluster=1), TOTALS) == (0,)
+    assert startable_steps(found, later, LIMITS, TOTALS) == (2, 3)
+    assert startable_steps(found, RunPosition(), replace(LIMITS, cluster=1), TOTALS) == (0,)
 
 
 def test_real_room_counts_with_what_is_still_to_arrive() -> None:
     found = schedule(step(0, 1, 2, size=30))
     tight = RunPosition(usable=usable(b2=30))
-    assert startable(found, tight, LIMITS, TOTALS) == (0,)
-    assert startable(found, replace(tight, arriving_bytes_left={Place(2, "/a"): 1}), LIMITS, TOTALS) == ()
-    assert startable(found, tight, replace(LIMITS, headroom_bytes=1), TOTALS) == ()
-    assert startable(found, tight, LIMITS, {Place(2, "/a"): None}) == (0,)
+    assert startable_steps(found, tight, LIMITS, TOTALS) == (0,)
+    assert startable_steps(found, replace(tight, arriving_bytes_left={LogDirPlace(2, "/a"): 1}), LIMITS, TOTALS) == ()
+    assert startable_steps(found, tight, replace(LIMITS, headroom_bytes=1), TOTALS) == ()
+    assert startable_steps(found, tight, LIMITS, {LogDirPlace(2, "/a"): None}) == (0,)
 
 
 def test_two_steps_of_one_look_share_the_room() -> None:
     found = schedule(step(0, 1, 2, size=30), step(1, 3, 2, size=30))
-    assert startable(found, RunPosition(usable=usable(b2=59)), LIMITS, TOTALS) == (0,)
-    assert startable(found, RunPosition(usable=usable(b2=60)), LIMITS, TOTALS) == (0, 1)
+    assert startable_steps(found, RunPosition(usable=usable(b2=59)), LIMITS, TOTALS) == (0,)
+    assert startable_steps(found, RunPosition(usable=usable(b2=60)), LIMITS, TOTALS) == (0, 1)
 
 
 def test_a_small_step_does_not_overtake_into_the_same_dir() -> None:
     found = schedule(step(0, 1, 2, size=50), step(1, 3, 2, size=5), step(2, 3, 4, size=5))
-    assert startable(found, RunPosition(usable=usable(b2=20)), LIMITS, TOTALS) == (2,)
+    assert startable_steps(found, RunPosition(usable=usable(b2=20)), LIMITS, TOTALS) == (2,)
 
 
 def test_a_step_that_waits_for_slots_keeps_them() -> None:
     """Step 1 needs both places of leader 1; step 2 may not take the second one again and again."""
     found = schedule(step(0, 1, 2), step(1, 1, 3, 4), step(2, 1, 5))
-    assert startable(found, RunPosition(in_flight=frozenset({0})), LIMITS, TOTALS) == ()
-    assert startable(found, RunPosition(finished=frozenset({0})), LIMITS, TOTALS) == (1,)
+    assert startable_steps(found, RunPosition(in_flight=frozenset({0})), LIMITS, TOTALS) == ()
+    assert startable_steps(found, RunPosition(finished=frozenset({0})), LIMITS, TOTALS) == (1,)
 
 
 def test_a_step_with_more_copies_than_places_goes_alone() -> None:
     found = schedule(step(0, 1, 2, 3, 4))
-    assert startable(found, RunPosition(), LIMITS, TOTALS) == (0,)
+    assert startable_steps(found, RunPosition(), LIMITS, TOTALS) == (0,)
 
 
 def test_steps_of_a_partition_follow_each_other() -> None:
     found = schedule(step(0, 1, 2), step(0, 2, 3, after=0))
-    assert startable(found, RunPosition(), LIMITS, TOTALS) == (0,)
-    assert startable(found, RunPosition(in_flight=frozenset({0})), LIMITS, TOTALS) == ()
-    assert startable(found, RunPosition(finished=frozenset({0})), LIMITS, TOTALS) == (1,)
+    assert startable_steps(found, RunPosition(), LIMITS, TOTALS) == (0,)
+    assert startable_steps(found, RunPosition(in_flight=frozenset({0})), LIMITS, TOTALS) == ()
+    assert startable_steps(found, RunPosition(finished=frozenset({0})), LIMITS, TOTALS) == (1,)
 
 
 def test_moves_inside_a_broker_have_places_of_their_own() -> None:
     inside: dict[str, Any] = {"kind": StepKind.INSIDE, "target": ()}
     found = schedule(
-        step(0, 1, 1, adding=(Place(1, "/b"),), **inside),
-        step(1, 1, 1, adding=(Place(1, "/c"),), **inside),
+        step(0, 1, 1, adding=(LogDirPlace(1, "/b"),), **inside),
+        step(1, 1, 1, adding=(LogDirPlace(1, "/c"),), **inside),
         step(2, 1, 2),
     )
-    assert startable(found, RunPosition(), LIMITS, TOTALS) == (0, 2)
+    assert startable_steps(found, RunPosition(), LIMITS, TOTALS) == (0, 2)
 
 
 SPEEDS_SCHEDULE_WINDOW = Speeds(efficiency=0.8)
 
 
-def hot(number: int, ingest: float, target: tuple[int, ...] = (2,)) -> Task:
+def hot(number: int, ingest: float, target: tuple[int, ...] = (2,)) -> PartitionTask:
     key = TopicPartition("t", number)
-    return Task(key=key, holders=(1,), target=target, leader=1, size_bytes=10, ingest_bytes_per_s=ingest)
+    return PartitionTask(key=key, holders=(1,), target=target, leader=1, size_bytes=10, ingest_bytes_per_s=ingest)
 
 
 def test_a_throttle_below_the_ingest_is_too_low() -> None:
     tasks = [hot(n, 3e6) for n in range(9)]
-    assert catch_up(tasks, Limits(), Rates(), SPEEDS_SCHEDULE_WINDOW).smallest is None
-    found = catch_up(tasks, Limits(), Rates(into=10_000_000), SPEEDS_SCHEDULE_WINDOW)
+    assert catch_up(tasks, ScheduleLimits(), BrokerRates(), SPEEDS_SCHEDULE_WINDOW).smallest is None
+    found = catch_up(tasks, ScheduleLimits(), BrokerRates(into=10_000_000), SPEEDS_SCHEDULE_WINDOW)
     (short,) = found.shortfalls
     assert (short.broker, short.direction, len(short.partitions)) == (2, "into", 5)
     assert found.smallest == 21_000_000  # 5 x 3 MB/s and 10 %, over 0.8, rounded up
     assert "broker 2 may take in 10 MB/s" in str(short)
     assert "grow by 15 MB/s (t-0, t-1, t-2 ...)" in str(short)
-    assert catch_up(tasks, Limits(into_each=2), Rates(into=10_000_000), SPEEDS_SCHEDULE_WINDOW).smallest is None
+    assert (
+        catch_up(tasks, ScheduleLimits(into_each=2), BrokerRates(into=10_000_000), SPEEDS_SCHEDULE_WINDOW).smallest
+        is None
+    )
 
 
 def test_a_leader_sends_every_new_copy() -> None:
     wide = [hot(0, 3e6, (2, 3, 4))]
-    found = catch_up(wide, Limits(out_each=2), Rates(out=10_000_000), SPEEDS_SCHEDULE_WINDOW)
+    found = catch_up(wide, ScheduleLimits(out_each=2), BrokerRates(out=10_000_000), SPEEDS_SCHEDULE_WINDOW)
     assert [(s.broker, s.direction) for s in found.shortfalls] == [(1, "out")]
     assert found.shortfalls[0].ingest_bytes_per_s == 9e6
-    singly = Limits(out_each=2, one_replica_at_a_time=True)
-    assert catch_up(wide, singly, Rates(out=10_000_000), SPEEDS_SCHEDULE_WINDOW).smallest is None
+    singly = ScheduleLimits(out_each=2, one_replica_at_a_time=True)
+    assert catch_up(wide, singly, BrokerRates(out=10_000_000), SPEEDS_SCHEDULE_WINDOW).smallest is None
 
 
 @pytest.mark.parametrize("ingest", [1.0, 33.0, 123_456.0, 7e6, 9.99e8])
@@ -489,9 +494,12 @@ def test_a_leader_sends_every_new_copy() -> None:
 def test_the_smallest_rate_works(ingest: float, efficiency: float) -> None:
     tasks = [hot(n, ingest * (1 + n)) for n in range(7)]
     speeds = Speeds(efficiency=efficiency)
-    requested = catch_up(tasks, Limits(), Rates(into=1, out=1), speeds)
+    requested = catch_up(tasks, ScheduleLimits(), BrokerRates(into=1, out=1), speeds)
     assert requested.smallest is not None
-    assert catch_up(tasks, Limits(), Rates(into=requested.smallest, out=requested.smallest), speeds).smallest is None
+    assert (
+        catch_up(tasks, ScheduleLimits(), BrokerRates(into=requested.smallest, out=requested.smallest), speeds).smallest
+        is None
+    )
     assert requested.smallest <= 1.1 * 1.1 * 5 * ingest * 7 / efficiency + 1
 
 
@@ -528,7 +536,7 @@ def told() -> Schedule:
             step(0, 1, 5, size=1 << 30, kind=StepKind.DETOUR, why=why),
             step(1, 2, 1, size=1 << 30, running=True),
             step(2, 2, target=(3, 1)),
-            step(3, 1, 1, size=1 << 20, kind=StepKind.INSIDE, target=(), adding=(Place(1, "/b"),)),
+            step(3, 1, 1, size=1 << 20, kind=StepKind.INSIDE, target=(), adding=(LogDirPlace(1, "/b"),)),
         ),
         makespan_s=11_520,
         bound_s=11_100,
@@ -608,7 +616,7 @@ def test_two_rates_for_one_direction_are_refused() -> None:
 
 
 def test_nothing_asked_for_keeps_everything() -> None:
-    earlier = Rates(into=1, out=2, inside=3, into_of={4: 5}, out_of={6: 7})
+    earlier = BrokerRates(into=1, out=2, inside=3, into_of={4: 5}, out_of={6: 7})
     requested = read_request(None, [], None)
     assert requested.is_empty
     assert requested.over(earlier) == earlier
@@ -616,26 +624,26 @@ def test_nothing_asked_for_keeps_everything() -> None:
 
 
 def test_a_rate_for_all_drops_exceptions_and_leaves_log_dirs_alone() -> None:
-    earlier = Rates(into=1, out=2, inside=3, into_of={4: 5}, out_of={6: 7})
-    assert read_request("10B", [], None).over(earlier) == Rates(into=10, out=10, inside=3)
-    assert read_request("none", [], None).over(earlier) == Rates(inside=3)
-    assert read_request("none", [], "none").over(earlier) == Rates()
-    assert is_unlimited(Rates())
-    assert not is_unlimited(Rates(inside=3))
-    assert not is_unlimited(Rates(out_of={1: 1}))
+    earlier = BrokerRates(into=1, out=2, inside=3, into_of={4: 5}, out_of={6: 7})
+    assert read_request("10B", [], None).over(earlier) == BrokerRates(into=10, out=10, inside=3)
+    assert read_request("none", [], None).over(earlier) == BrokerRates(inside=3)
+    assert read_request("none", [], "none").over(earlier) == BrokerRates()
+    assert is_unlimited(BrokerRates())
+    assert not is_unlimited(BrokerRates(inside=3))
+    assert not is_unlimited(BrokerRates(out_of={1: 1}))
 
 
 def test_an_exception_changes_its_broker_and_direction_alone() -> None:
-    earlier = Rates(into=1, out=2, inside=3, into_of={4: 5}, out_of={6: 7})
+    earlier = BrokerRates(into=1, out=2, inside=3, into_of={4: 5}, out_of={6: 7})
     after = read_request(None, ["4:in=50B", "8:9B"], "30B").over(earlier)
-    assert after == Rates(into=1, out=2, inside=30, into_of={4: 50, 8: 9}, out_of={6: 7, 8: 9})
+    assert after == BrokerRates(into=1, out=2, inside=30, into_of={4: 50, 8: 9}, out_of={6: 7, 8: 9})
 
 
 def test_data_gives_back_the_rates_and_refuses_nonsense() -> None:
-    rates = Rates(into=1, out=None, inside=3, into_of={4: 5, 30: 1}, out_of={6: 7})
+    rates = BrokerRates(into=1, out=None, inside=3, into_of={4: 5, 30: 1}, out_of={6: 7})
     text = json.dumps(rates_to_data(rates))
     assert rates_from_data(json.loads(text)) == rates
-    good = rates_to_data(Rates())
+    good = rates_to_data(BrokerRates())
     for bad in (True, 0, -1, 1.5, "1", [1], 2**63):
         for changed in ({"into": bad}, {"into_of": {"1": bad}}):
             with pytest.raises((ValueError, TypeError)):
@@ -648,21 +656,23 @@ def test_data_gives_back_the_rates_and_refuses_nonsense() -> None:
 
 
 def test_options_lift_just_what_is_set() -> None:
-    assert rate_words(Rates(inside=5 * MB)) == "between log dirs 5 MB/s"
-    assert lifting_options(Rates(inside=5 * MB)) == ("--throttle-dirs none",)
-    assert lifting_options(Rates(into_of={3: MB})) == ("--throttle none",)
-    assert lifting_options(Rates(into=MB, out=MB, inside=MB)) == ("--throttle none", "--throttle-dirs none")
-    assert lifting_options(Rates()) == ()
+    assert rate_words(BrokerRates(inside=5 * MB)) == "between log dirs 5 MB/s"
+    assert lifting_options(BrokerRates(inside=5 * MB)) == ("--throttle-dirs none",)
+    assert lifting_options(BrokerRates(into_of={3: MB})) == ("--throttle none",)
+    assert lifting_options(BrokerRates(into=MB, out=MB, inside=MB)) == ("--throttle none", "--throttle-dirs none")
+    assert lifting_options(BrokerRates()) == ()
 
 
 def test_words() -> None:
-    assert rate_words(Rates()) == "none"
-    assert rate_words(Rates(into=20 * MB, out=20 * MB)) == "20 MB/s per broker"
-    assert rate_words(Rates(into=20 * MB)) == "in 20 MB/s and out without limit per broker"
-    assert rate_words(Rates(inside=5 * MB, into_of={3: 10 * MB}, out_of={3: 40 * MB})) == (
+    assert rate_words(BrokerRates()) == "none"
+    assert rate_words(BrokerRates(into=20 * MB, out=20 * MB)) == "20 MB/s per broker"
+    assert rate_words(BrokerRates(into=20 * MB)) == "in 20 MB/s and out without limit per broker"
+    assert rate_words(BrokerRates(inside=5 * MB, into_of={3: 10 * MB}, out_of={3: 40 * MB})) == (
         "broker 3: in 10 MB/s, out 40 MB/s; between log dirs 5 MB/s"
     )
-    assert rate_words(Rates(out_of=dict.fromkeys(range(10), MB))).endswith("2 more brokers with rates of their own")
+    assert rate_words(BrokerRates(out_of=dict.fromkeys(range(10), MB))).endswith(
+        "2 more brokers with rates of their own"
+    )
 
 
 def test_brokers_that_the_cluster_does_not_have_are_refused() -> None:
@@ -673,17 +683,17 @@ def test_brokers_that_the_cluster_does_not_have_are_refused() -> None:
 
 
 THEIRS = TopicPartition("theirs", 0)
-ONE = Limits(into_each=1, out_each=1)
+ONE = ScheduleLimits(into_each=1, out_each=1)
 
 
-def bench() -> Bench:
+def bench() -> Harness:
     """A foreign move to broker 3 stands still; ours wants to go there, too."""
     cluster = FakeCluster({1: "a", 2: "b", 3: "c", 4: "d"}, line_rate=10e6)
     cluster.add_topic("ours", {0: (1,)}, size_bytes=50_000_000)
     cluster.add_topic("theirs", {0: (4,)}, size_bytes=50_000_000)
     cluster.topics["theirs"].configs["follower.replication.throttled.replicas"] = "0:3"
     cluster.brokers[3].configs["follower.replication.throttled.rate"] = "0"
-    made = Bench(cluster, make_plan(cluster, {("ours", 0): (3,)}))
+    made = Harness(cluster, make_plan(cluster, {("ours", 0): (3,)}))
     cluster.reassign({THEIRS: (3,)})
     return made
 

@@ -25,8 +25,8 @@ from kafkakit.core.quantities import format_bytes
 from kafkakit.execution.act.journal_files import DiskFile
 from kafkakit.execution.act.retrier import Retrier
 from kafkakit.execution.act.run_journal import KnownRuns, RunJournal, journal_path
-from kafkakit.execution.act.status_loop import Observer, look_once, watch
-from kafkakit.execution.decide.journal import Layers, Promise, RunState, What
+from kafkakit.execution.act.status_loop import StatusObserver, look_once, watch
+from kafkakit.execution.decide.journal import JournalSubject, Layers, Promise, RunState
 from kafkakit.execution.decide.status import (
     CopyState,
     CopyView,
@@ -43,11 +43,11 @@ from kafkakit.execution.decide.status_looks import (
     TURN_S,
     Cause,
     CopyFacts,
+    CopySample,
+    CurrentThrottles,
     History,
     KnownRun,
     Limit,
-    Sample,
-    Throttled,
     growth_of,
     health_of,
     remember,
@@ -74,7 +74,7 @@ IN = Limit(broker=3, side="in", rate=2 * MB)
 def history(*points: tuple[float, int | None], window_s: float = 20.0) -> History:
     found = History()
     for at_s, size in points:
-        found = remember(found, Sample(at_s=at_s, bytes_of={} if size is None else {COPY: size}), window_s)
+        found = remember(found, CopySample(at_s=at_s, bytes_of={} if size is None else {COPY: size}), window_s)
     return found
 
 
@@ -349,9 +349,9 @@ class Counting(FakeCluster):
         return super().log_dirs(brokers, partitions)
 
 
-def observer(cluster: FakeCluster, clock: FakeClock, *runs: KnownRun, **options: Any) -> Observer:
+def observer(cluster: FakeCluster, clock: FakeClock, *runs: KnownRun, **options: Any) -> StatusObserver:
     given: dict[str, Any] = {"window_s": 20.0, "program": "kafkakit"} | options
-    return Observer(cluster, clock, Ledger(*runs), lambda: None, **given)
+    return StatusObserver(cluster, clock, Ledger(*runs), lambda: None, **given)
 
 
 def test_a_tick_on_200_000_partitions_reads_the_moving_topics_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -637,13 +637,13 @@ def test_runs_are_read_anew_when_their_journal_grew_and_with_their_own_plan_only
     started = {"direction": "apply", "plan_path": str(file), "rate": None}
     runs = KnownRuns(tmp_path, "fake-cluster")
     assert runs.read() == ()
-    journal.check(What.START, started)
+    journal.check(JournalSubject.START, started)
     (found,) = runs.read()
     assert (found.state.unsettled, found.plan) == (True, run.plan)
-    journal.check(What.END, {"verdict": "complete", "problems": [], "owed": []})
+    journal.check(JournalSubject.END, {"verdict": "complete", "problems": [], "owed": []})
     assert [r.state.unsettled for r in runs.read()] == [False]
     file.write_bytes(encode_plan(make_plan(cluster, {("t", 0): (4, 2)})))
-    journal.check(What.START, started)
+    journal.check(JournalSubject.START, started)
     assert KnownRuns(tmp_path, "fake-cluster").read()[0].plan is None
 
 
@@ -709,7 +709,7 @@ def test_a_watch_stays_while_a_process_holds_the_lease() -> None:
         assert held.record is not None
         return replace(held, record=replace(held.record, beats=len(looks)))
 
-    watching = Observer(cluster, clock, Ledger(), beating, window_s=20.0, program="kafkakit")
+    watching = StatusObserver(cluster, clock, Ledger(), beating, window_s=20.0, program="kafkakit")
     retrier = Retrier(clock, None, 90.0)  # type: ignore[arg-type]
     last = watch(watching, clock, retrier, interval_s=5.0, after_look=lambda _: None, show=show)
     assert len(looks) >= 60
@@ -721,7 +721,7 @@ def test_a_watch_stays_while_a_process_holds_the_lease() -> None:
 @pytest.mark.parametrize("life", [Life.UNKNOWN, Life.ALIVE])
 def test_a_watch_does_not_wait_for_a_lease_that_nobody_renews(life: Life) -> None:
     cluster, clock = Counting({1: None, 2: None}), FakeClock()
-    watching = Observer(cluster, clock, Ledger(), lambda: lease(7, life), window_s=20.0, program="kafkakit")
+    watching = StatusObserver(cluster, clock, Ledger(), lambda: lease(7, life), window_s=20.0, program="kafkakit")
     retrier = Retrier(clock, None, 90.0)  # type: ignore[arg-type]
     watch(watching, clock, retrier, interval_s=5.0, after_look=lambda _: None, show=lambda _: None)
     assert 15.0 <= clock.elapsed <= 60.0
@@ -782,7 +782,7 @@ def test_what_a_run_has_left_is_told_with_its_whole() -> None:
 
 def test_throttles_without_moves_are_named_whoever_set_them() -> None:
     list_of = {FOLLOWER_LIST: "0:3,1:4"}
-    throttled = Throttled(
+    throttled = CurrentThrottles(
         brokers={"3": {FOLLOWER_RATE: "5"}, "7": {INSIDE_RATE: "5"}, "12": {LEADER_RATE: "5"}},
         topics={"t": list_of, "u": {LEADER_LIST: "*"}},
     )
@@ -797,4 +797,4 @@ def test_throttles_without_moves_are_named_whoever_set_them() -> None:
     )
     wild = [*moves, Reassignment(topic="u", partition=5, replicas=(12, 1), adding=(1,), removing=())]
     assert without_moves(throttled, wild, inside=(7,)) == ""
-    assert without_moves(Throttled(), ()) == ""
+    assert without_moves(CurrentThrottles(), ()) == ""

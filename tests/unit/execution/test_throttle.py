@@ -5,8 +5,8 @@ import pytest
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ItemError, ResourceKind
 from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.execution.decide.journal import ConfigKey
-from kafkakit.execution.decide.plan_state import LIST_LIMIT, Goal
-from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.execution.decide.plan_state import LIST_LIMIT, MoveGoal
+from kafkakit.execution.decide.schedule.work import BrokerRates
 from kafkakit.execution.decide.throttle import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,
@@ -27,7 +27,7 @@ from tests.rigs.throttles import LaggingCluster, Rig, goal, rate_set, set_by_oth
 
 T0 = goal("t", 0, (3, 2))
 U1 = goal("u", 1, (4, 2))
-BOTH = Rates(into=5, out=5)
+BOTH = BrokerRates(into=5, out=5)
 
 
 def finish(rig: Rig) -> None:
@@ -38,7 +38,7 @@ def finish(rig: Rig) -> None:
 
 def test_each_broker_and_direction_has_its_own_rate() -> None:
     rig = Rig()
-    rates = Rates(into=5, out=6, into_of={4: 40, 2: 20}, out_of={2: 60})
+    rates = BrokerRates(into=5, out=6, into_of={4: 40, 2: 20}, out_of={2: 60})
     rig.throttles.impose([T0, U1], rates, rig.live())
     assert rig.configs() == {
         "broker 1": {LEADER_RATE: "6"},
@@ -55,7 +55,7 @@ def test_each_broker_and_direction_has_its_own_rate() -> None:
 def test_a_side_without_a_rate_gets_no_entry() -> None:
     rig = Rig()
     rig.cluster.brokers[1].configs[LEADER_RATE] = "777"  # our entries there would fall under it
-    rig.throttles.impose([T0, U1], Rates(into_of={3: 5}), rig.live())
+    rig.throttles.impose([T0, U1], BrokerRates(into_of={3: 5}), rig.live())
     assert rig.configs() == {
         "broker 1": {LEADER_RATE: "777"},
         "broker 3": {FOLLOWER_RATE: "5"},
@@ -70,24 +70,28 @@ def test_rates_change_while_moves_are_under_way_and_the_first_values_come_back()
     rig.cluster.topics["t"].configs[FOLLOWER_LIST] = "9:9"
     before = rig.configs()
     rig.throttles.impose([T0], BOTH, rig.live())
-    for rates in (Rates(into=9, out=9), Rates(into=9, out_of={2: 3}), Rates(into=1, out=2, into_of={3: 7})):
+    for rates in (
+        BrokerRates(into=9, out=9),
+        BrokerRates(into=9, out_of={2: 3}),
+        BrokerRates(into=1, out=2, into_of={3: 7}),
+    ):
         assert rig.throttles.change(rates, rig.live()) == ()
     assert rig.configs()["broker 1"] == {LEADER_RATE: "2"}
     assert rig.configs()["broker 3"] == {FOLLOWER_RATE: "7"}
-    assert rig.throttles.change(Rates(into=1), rig.live()) == ()
+    assert rig.throttles.change(BrokerRates(into=1), rig.live()) == ()
     assert rig.configs() == {
         "broker 1": {LEADER_RATE: "777"},
         "broker 3": {FOLLOWER_RATE: "1"},
         "topic t": {FOLLOWER_LIST: "9:9,0:3"},
     }
-    assert rig.throttles.change(Rates(), rig.live()) == ()
+    assert rig.throttles.change(BrokerRates(), rig.live()) == ()
     assert rig.configs() == before
     finish(rig)
 
 
 def test_moves_that_began_without_a_throttle_get_one() -> None:
     rig = Rig()
-    rig.throttles.impose([T0], Rates(), rig.live())
+    rig.throttles.impose([T0], BrokerRates(), rig.live())
     assert rig.configs() == {}
     rig.throttles.change(BOTH, rig.live())
     assert rig.configs()["topic t"] == {LEADER_LIST: "0:1,0:2", FOLLOWER_LIST: "0:3"}
@@ -104,7 +108,7 @@ def test_what_arrived_is_not_throttled_again_by_a_change() -> None:
     rig = Rig()
     rig.throttles.impose([T0, U1], BOTH, rig.live())
     rig.throttles.lift_entries([T0])
-    rig.throttles.change(Rates(into=9, out=9), rig.live())
+    rig.throttles.change(BrokerRates(into=9, out=9), rig.live())
     assert "topic t" not in rig.configs()
     assert rig.configs()["topic u"] == {LEADER_LIST: "1:1,1:2", FOLLOWER_LIST: "1:4"}
     assert "broker 3" not in rig.configs()
@@ -114,11 +118,11 @@ def test_what_arrived_is_not_throttled_again_by_a_change() -> None:
 def test_log_dirs_have_a_rate_of_their_own_that_is_given_back() -> None:
     rig = Rig()
     rig.cluster.brokers[2].configs[INSIDE_RATE] = "777"
-    rig.throttles.impose_inside([2, 3], Rates(into=1, out=1, inside=50), rig.live())
+    rig.throttles.impose_inside([2, 3], BrokerRates(into=1, out=1, inside=50), rig.live())
     assert rig.configs() == {"broker 2": {INSIDE_RATE: "50"}, "broker 3": {INSIDE_RATE: "50"}}
-    rig.throttles.change(Rates(inside=60), rig.live())
+    rig.throttles.change(BrokerRates(inside=60), rig.live())
     assert rig.configs() == {"broker 2": {INSIDE_RATE: "60"}, "broker 3": {INSIDE_RATE: "60"}}
-    rig.throttles.impose_inside([4], Rates(), rig.live())
+    rig.throttles.impose_inside([4], BrokerRates(), rig.live())
     assert "broker 4" not in rig.configs()
     rig.cluster.kill(3)
     (owed,) = rig.throttles.lift(rig.live())
@@ -134,11 +138,11 @@ def test_dead_brokers_are_skipped_and_get_their_rate_when_they_are_back() -> Non
     rig.cluster.kill(3)
     rig.throttles.impose([T0], BOTH, rig.live())
     assert "broker 3" not in rig.configs()
-    assert rig.throttles.change(Rates(into=9, out=9), rig.live()) == (
+    assert rig.throttles.change(BrokerRates(into=9, out=9), rig.live()) == (
         "broker 3 is not alive and keeps the rate that it has",
     )
     rig.cluster.revive(3)
-    rig.throttles.impose_rates([T0], Rates(into=9, out=9), rig.live())
+    rig.throttles.impose_rates([T0], BrokerRates(into=9, out=9), rig.live())
     assert rig.configs()["broker 3"] == {FOLLOWER_RATE: "9"}
     finish(rig)
 
@@ -147,7 +151,7 @@ def test_a_value_that_others_set_since_is_neither_overwritten_nor_deleted() -> N
     rig = Rig()
     rig.throttles.impose([T0], BOTH, rig.live())
     set_by_others(rig.cluster, "1", LEADER_RATE, "123")
-    assert rig.throttles.change(Rates(into=9, out=9), rig.live()) == (
+    assert rig.throttles.change(BrokerRates(into=9, out=9), rig.live()) == (
         f"broker 1: {LEADER_RATE} was changed by another process and stays",
     )
     rig.start()  # the executor died; its successor meets the same value
@@ -168,7 +172,7 @@ def test_a_broker_that_refuses_stops_a_start_and_is_told_of_in_a_change() -> Non
         rig.throttles.impose([T0], BOTH, rig.live())
     rig.throttles.impose([T0], BOTH, rig.live())
     rig.cluster.fail_item("alter_configs", rate_set(3, FOLLOWER_RATE, "9"), denied)
-    assert rig.throttles.change(Rates(into=9, out=9), rig.live()) == (
+    assert rig.throttles.change(BrokerRates(into=9, out=9), rig.live()) == (
         "broker 3 does not take the throttle: ClusterAuthorizationFailedError",
     )
     assert rig.configs()["broker 3"] == {FOLLOWER_RATE: "5"}
@@ -195,7 +199,7 @@ def test_reads_that_lag_are_waited_for(lag: int) -> None:
     cluster.add_topic("t", {0: (1, 2)}, size_bytes=1000)
     rig = Rig(cluster)
     rig.throttles.impose([T0], BOTH, rig.live())
-    rig.throttles.change(Rates(into=9), rig.live())
+    rig.throttles.change(BrokerRates(into=9), rig.live())
     assert rig.configs() == {"broker 3": {FOLLOWER_RATE: "9"}, "topic t": {FOLLOWER_LIST: "0:3"}}
     finish(rig)
     assert rig.configs() == {}
@@ -217,8 +221,8 @@ def test_a_topic_that_goes_meanwhile_is_no_trouble() -> None:
     rig = Rig()
     rig.throttles.impose([T0, U1], BOTH, rig.live())
     rig.cluster.topics.pop("t")
-    assert rig.throttles.change(Rates(into=9, out=9), rig.live()) == ()
-    rig.throttles.impose([T0], Rates(into=9, out=9), rig.live())
+    assert rig.throttles.change(BrokerRates(into=9, out=9), rig.live()) == ()
+    rig.throttles.impose([T0], BrokerRates(into=9, out=9), rig.live())
     finish(rig)
     assert rig.configs() == {}
 
@@ -235,7 +239,7 @@ def test_a_cluster_that_is_away_ends_with_try_later_and_the_journal_knows_all() 
     assert rig.configs() == {}
 
 
-def many(count: int, first: int = 100_000) -> tuple[Goal, ...]:
+def many(count: int, first: int = 100_000) -> tuple[MoveGoal, ...]:
     """Moves of partitions with six digits: 18 bytes of sources, 9 of destinations each."""
     return tuple(goal("t", first + n, (3, 2)) for n in range(count))
 
@@ -267,9 +271,9 @@ def test_a_window_is_cut_to_the_room_in_the_lists() -> None:
     assert rig.throttles.list_capacity(rest, BOTH).fits == ()
     assert rig.throttles.list_capacity([*rest[:5], U1], BOTH).fits == (U1,)
     # A side without a rate needs no space, entries that are there need none again.
-    assert rig.throttles.list_capacity(rest[:9], Rates(into=5)).fits == rest[:9]
+    assert rig.throttles.list_capacity(rest[:9], BrokerRates(into=5)).fits == rest[:9]
     assert rig.throttles.list_capacity(capacity.fits[:9], BOTH).fits == capacity.fits[:9]
-    assert rig.throttles.list_capacity(rest, Rates()).fits == rest
+    assert rig.throttles.list_capacity(rest, BrokerRates()).fits == rest
     rig.throttles.lift_entries(capacity.fits[:1000])
     assert len(rig.throttles.list_capacity(rest, BOTH).fits) in (1000, 1001)
     finish(rig)
@@ -287,7 +291,7 @@ def test_a_list_that_others_filled_blocks_by_name() -> None:
 
 def test_moves_in_flight_that_do_not_fit_go_on_and_are_told_of() -> None:
     rig = Rig()
-    rig.throttles.impose(many(3000), Rates(), rig.live())
+    rig.throttles.impose(many(3000), BrokerRates(), rig.live())
     (words,) = rig.throttles.change(BOTH, rig.live())
     assert words.startswith("without a throttle, as the lists of their topics are full: t-10")
     assert all(len(v) <= MAX_CONFIG_BYTES for v in rig.cluster.topics["t"].configs.values())
@@ -309,8 +313,8 @@ def test_a_wildcard_is_left_alone() -> None:
     rig = Rig()
     set_by_others(rig.cluster, "t", LEADER_LIST, "*")
     rig.throttles.impose([T0], BOTH, rig.live())
-    rig.throttles.change(Rates(into=9), rig.live())
-    rig.throttles.impose_rates([T0], Rates(into=9), rig.live())
+    rig.throttles.change(BrokerRates(into=9), rig.live())
+    rig.throttles.impose_rates([T0], BrokerRates(into=9), rig.live())
     finish(rig)
     assert rig.configs() == {"topic t": {LEADER_LIST: "*"}}
 
@@ -318,8 +322,8 @@ def test_a_wildcard_is_left_alone() -> None:
 def test_cut_at_any_line_of_a_change_the_next_life_restores_everything() -> None:
     def life(rig: Rig) -> None:
         rig.throttles.impose([T0, U1], BOTH, rig.live())
-        rig.throttles.change(Rates(into=9, out_of={2: 3}), rig.live())
-        rig.throttles.change(Rates(), rig.live())
+        rig.throttles.change(BrokerRates(into=9, out_of={2: 3}), rig.live())
+        rig.throttles.change(BrokerRates(), rig.live())
 
     whole = Rig()
     first = whole.file.writes
@@ -339,7 +343,7 @@ def test_cut_at_any_line_of_a_change_the_next_life_restores_everything() -> None
 
 
 def test_entries_are_those_of_limited_sides() -> None:
-    found = wanted_entries([T0, goal("t", 5, (2, 1))], Rates(out_of={2: 5}))
+    found = wanted_entries([T0, goal("t", 5, (2, 1))], BrokerRates(out_of={2: 5}))
     assert found == {ConfigKey(ResourceKind.TOPIC, "t", LEADER_LIST): ("0:2",)}
 
 
@@ -358,7 +362,7 @@ def test_a_broker_that_hangs_is_no_broker_without_a_rate() -> None:
     rig.cluster.brokers[3].configs[FOLLOWER_RATE] = "777"
     rig.cluster.hang(3)
     rig.throttles.impose_rates([T0], BOTH, rig.live())
-    assert rig.throttles.change(Rates(into=9, out=9), rig.live()) == (
+    assert rig.throttles.change(BrokerRates(into=9, out=9), rig.live()) == (
         "broker 3 does not answer and keeps the rate that it has",
     )
     with pytest.raises(OperationFailedError, match="broker 3 does not answer, its throttle cannot be set"):
@@ -433,13 +437,13 @@ def test_a_goal_fits_up_to_the_last_byte_of_a_list(spare: int, fits: bool) -> No
     """Two entries of 3 characters for the leaders, one for the follower; the leaders' list decides."""
     there = "9" * (LIST_LIMIT - 2 * len("0:1,") - 1 - spare)
     moved = goal("t", 0, (3, 2))
-    capacity = list_capacity_for([moved], Rates(into=5, out=5), {"t": {LEADER_LIST: there}}, {})
+    capacity = list_capacity_for([moved], BrokerRates(into=5, out=5), {"t": {LEADER_LIST: there}}, {})
     assert capacity.fits == ((moved,) if fits else ())
     assert list(capacity.blocked) == ([] if fits else [moved.key])
 
 
 def test_goals_fill_a_list_one_after_another_and_the_rest_waits() -> None:
-    rates = Rates(into=5)
+    rates = BrokerRates(into=5)
     goals = [goal("t", n, (3, 2)) for n in range(3)]
     there = "9" * (LIST_LIMIT - 2 * len("0:3,") - 1)
     capacity = list_capacity_for(goals, rates, {"t": {FOLLOWER_LIST: there}}, {})
@@ -450,8 +454,8 @@ def test_goals_fill_a_list_one_after_another_and_the_rest_waits() -> None:
 
 def test_a_goal_waits_where_our_own_entries_fill_the_list_and_is_blocked_where_others_do() -> None:
     full, moved = {"t": {FOLLOWER_LIST: "9" * LIST_LIMIT}}, goal("t", 0, (3, 2))
-    assert not list_capacity_for([moved], Rates(into=5), full, {KEY: ["1:3"]}).blocked
-    assert list_capacity_for([moved], Rates(into=5), full, {KEY: []}).blocked
+    assert not list_capacity_for([moved], BrokerRates(into=5), full, {KEY: ["1:3"]}).blocked
+    assert list_capacity_for([moved], BrokerRates(into=5), full, {KEY: []}).blocked
 
 
 def test_entries_are_taken_out_where_one_is_seen_or_the_list_stands_empty() -> None:

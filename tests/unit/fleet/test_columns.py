@@ -37,7 +37,7 @@ from kafkakit.fleet.decide import (
     produced_columns,
     replica_columns,
     resume_points,
-    storable,
+    storable_value,
     topic_columns,
     unknown_parts,
 )
@@ -151,10 +151,10 @@ def test_a_value_is_left_out_where_it_is_secret_or_looks_so() -> None:
 
 
 def test_settings_whose_names_only_sound_secret_are_kept_where_the_broker_knows_them() -> None:
-    assert storable("delegation.token.expiry.time.ms", "5", is_known=True) == "5"
-    assert storable("delegation.token.expiry.time.ms", "5", is_known=False) is None
-    assert storable("listeners", "SASL://h:1", is_known=True) == "SASL://h:1"
-    assert storable("url", "https://u:pw@h", is_known=True) is None
+    assert storable_value("delegation.token.expiry.time.ms", "5", is_known=True) == "5"
+    assert storable_value("delegation.token.expiry.time.ms", "5", is_known=False) is None
+    assert storable_value("listeners", "SASL://h:1", is_known=True) == "SASL://h:1"
+    assert storable_value("url", "https://u:pw@h", is_known=True) is None
 
 
 def test_tags_are_null_where_they_were_not_read_and_empty_where_there_are_none() -> None:

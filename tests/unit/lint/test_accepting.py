@@ -9,7 +9,7 @@ from kafkakit.lint.decide import acceptance
 from kafkakit.lint.decide.acceptance import decode_baseline, encode_baseline, prune_baseline
 from kafkakit.lint.decide.kinds import operators, topics_as_code
 from kafkakit.rules.catalogue import all_rules
-from kafkakit.rules.engine import Checked
+from kafkakit.rules.engine import RuleFinding
 from tests.rigs.lint_runs import codes, linted
 
 TOPIC = "kafkakit: cluster\ntopics:\n- name: a\n  config:\n    retention.ms: '0'{comment}\n"
@@ -110,7 +110,7 @@ def test_annotations_at_connectors_and_workers_accept_their_findings(kind: str, 
 def test_a_finding_is_not_compared_with_the_annotations_of_all_resources(monkeypatch: pytest.MonkeyPatch) -> None:
     covers, compared = acceptance._covers, []
 
-    def counted(suppression: acceptance.Suppression, item: Checked) -> bool:
+    def counted(suppression: acceptance.Suppression, item: RuleFinding) -> bool:
         compared.append(suppression)
         return covers(suppression, item)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kafkakit.core.errors import UsageError
 from kafkakit.lint.decide.pieces import AssemblyOptions
 from kafkakit.rules.catalogue import all_rules
-from kafkakit.rules.effective import InputMissing, Source
+from kafkakit.rules.effective import InputMissing, ValueSource
 from kafkakit.rules.subjects import LintCluster
 from tests.rigs.lint_examples import estate_of, outcome_of
 from tests.unit.lint.test_kinds import STRIMZI, TOPICCTL
@@ -30,7 +30,7 @@ def test_parts_of_one_name_are_one_cluster() -> None:
     )
     x, y = found.clusters
     assert (x.name, x.table.version, len(x.brokers), len(x.topics), y.name) == ("x", "4.1", 1, 1, "y")
-    assert x.topics[0].config.value("retention.ms")[:2] == ("7", Source.STATIC)
+    assert x.topics[0].config.value("retention.ms")[:2] == ("7", ValueSource.STATIC)
     assert y.topics[0].config.broker.is_known is False
 
 
@@ -95,7 +95,7 @@ def test_strimzi_pools_have_the_configuration_of_their_cluster() -> None:
     (pool,) = cluster.brokers
     assert pool.config.text("min.insync.replicas") == "2"
     assert pool.config.text("log.dirs").startswith("/var/lib/kafka/data-0")
-    assert cluster.topics[0].config.value("min.insync.replicas").source is Source.STATIC
+    assert cluster.topics[0].config.value("min.insync.replicas").source is ValueSource.STATIC
 
 
 @pytest.mark.parametrize(

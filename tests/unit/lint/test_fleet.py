@@ -22,13 +22,13 @@ from kafkakit.adapters.files import read_input
 from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import FailOn
 from kafkakit.lint.act import read_files
-from kafkakit.lint.decide.decision import Linted, LintRequest, LintResult, lint
+from kafkakit.lint.decide.decision import LintRequest, LintResult, LintRun, lint
 from kafkakit.lint.decide.documents import Document, Mapping, Node, Scalar
 from kafkakit.lint.decide.files import FileReading, read_document, read_text
 from kafkakit.lint.decide.fixes import FixedRun, LintDone, fix_all
 from kafkakit.lint.decide.lint_config import RuleSet
 from kafkakit.lint.decide.pieces import AssemblyOptions
-from kafkakit.lint.report import lint_data, lint_report, lint_rows, rendered
+from kafkakit.lint.report import lint_data, lint_report, lint_rows, render_result
 from kafkakit.rules.catalogue import all_rules
 from kafkakit.rules.rule import Limits, LintRule
 from tests.places import ROOT
@@ -71,7 +71,7 @@ def readings() -> tuple[FileReading, ...]:
 
 
 @pytest.fixture(scope="module")
-def strict(readings: tuple[FileReading, ...]) -> Linted:
+def strict(readings: tuple[FileReading, ...]) -> LintRun:
     return lint(readings, (), request_of(RuleSet.STRICT))
 
 
@@ -117,11 +117,11 @@ def test_explanations_are_sentences(explained: dict[str, list[tuple[int, str, st
     assert [why for why in whys if len(why.split()) < 4 or not why.endswith(".")] == []
 
 
-def test_no_secret_is_in_any_output(readings: tuple[FileReading, ...], strict: Linted) -> None:
+def test_no_secret_is_in_any_output(readings: tuple[FileReading, ...], strict: LintRun) -> None:
     texts = "".join(reading.document.text for reading in readings)
     assert all(secret in texts for secret in SECRETS)
     result = strict.result
-    outputs = {name: rendered(result, name, "1.0") for name in FORMATS}
+    outputs = {name: render_result(result, name, "1.0") for name in FORMATS}
     outputs["json"] = json.dumps(lint_data(result), default=str) + repr(list(lint_rows(result)))
     outputs["everything"] = repr(strict.result)
     shown = [(name, secret) for name, text in outputs.items() for secret in SECRETS if secret in text]

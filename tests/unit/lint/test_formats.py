@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kafkakit.lint import report as sarif_module
 from kafkakit.lint.decide.decision import LintResult
-from kafkakit.lint.report import github, gitlab, junit, lint_sections, markdown, rendered, sarif, statistics_text
+from kafkakit.lint.report import github, gitlab, junit, lint_sections, markdown, render_result, sarif, statistics_text
 from kafkakit.report.exports import uri_of
 from kafkakit.rules.catalogue import all_rules
 from tests.places import ROOT
@@ -114,14 +114,14 @@ def test_any_name_gives_one_line_a_finding(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["text", "sarif", "junit", "github", "gitlab", "markdown", "statistics"])
 def test_a_run_without_findings_has_every_format(name: str) -> None:
-    text = rendered(linted("kafkakit: cluster\n").result, name, "1")
+    text = render_result(linted("kafkakit: cluster\n").result, name, "1")
     assert text == "" if name == "github" else text.endswith("\n")
 
 
 def test_the_same_findings_give_the_same_bytes(result: LintResult) -> None:
     again = linted({"dir/a.yaml": TEXT, "b.yaml": "kafkakit: cluster: [", "c.yaml": "kafkakit: cluster\n"}).result
     for name in ("text", "sarif", "junit", "github", "gitlab", "markdown"):
-        assert rendered(result, name, "1") == rendered(again, name, "1")
+        assert render_result(result, name, "1") == render_result(again, name, "1")
 
 
 def test_paths_are_as_given(result: LintResult) -> None:

@@ -11,7 +11,7 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import Place
 from kafkakit.lint.decide.files import KINDS, comment_problems, read_document, read_text, suffix_of
 from kafkakit.lint.decide.pieces import Pieces, TopicPiece
-from kafkakit.rules.effective import Configs, Source
+from kafkakit.rules.effective import Configs, ValueSource
 from kafkakit.rules.subjects import LogDirFacts
 from tests.rigs.lint_examples import outcome_of
 
@@ -167,7 +167,7 @@ observed: {groups: [{name: g, time_lag_s: {t: 3}}], features: {f: 1}, peers: {k:
     assert (broker.id, broker.rack, broker.is_alive, broker.version, broker.owner) == (1, "a", False, "4.2", "all")
     assert (texts(broker.dynamic), broker.ignored, broker.is_known) == ({"c.d": "true"}, {"KKS801": "why"}, False)
     assert texts(topic.configs) == {"cleanup.policy": "compact,delete"}
-    assert topic.configs["cleanup.policy"][1:] == (Source.TOPIC, Place("a.yaml", 10, 29))
+    assert topic.configs["cleanup.policy"][1:] == (ValueSource.TOPIC, Place("a.yaml", 10, 29))
     assert (topic.current, topic.facts.age_s, topic.owner) == ({"x": "1"}, 2.5, "all")
 
 
@@ -627,7 +627,7 @@ def test_variables_become_settings_by_the_rules_of_the_image(
     pieces = pieces_of("docker-compose.yml", ENVIRONMENT % (image, variable, image), "compose")
     one, two = pieces.brokers
     assert (one.id, two.id, one.roles, one.version, one.assumed_env) == (1, 2, ("broker",), version, "dev")
-    assert one.static[key] == ("1", Source.STATIC, Place("docker-compose.yml", 7, 7))
+    assert one.static[key] == ("1", ValueSource.STATIC, Place("docker-compose.yml", 7, 7))
     assert two.static["node.id"].place == Place("docker-compose.yml", 15, 7)
     assert not {"heap.opts", "cluster.id"} & one.static.keys()
     assert "hunter2" not in str(pieces)
@@ -700,7 +700,7 @@ def test_workloads_and_config_maps_of_kubernetes() -> None:
     pieces = pieces_of("k.yaml", WORKLOAD, "kubernetes")
     pod, mapped = pieces.brokers
     assert (pod.count, pod.id, pod.version, pod.owner, pod.is_known) == (3, None, "3.9", "platform", True)
-    assert pod.static["log.retention.ms"] == ("60000", Source.STATIC, Place("k.yaml", 14, 15))
+    assert pod.static["log.retention.ms"] == ("60000", ValueSource.STATIC, Place("k.yaml", 14, 15))
     assert pod.static["node.id"].text == "${KAFKA_NODE_ID}"
     assert {key: declared.place for key, declared in mapped.static.items()} == {
         "process.roles": Place("k.yaml", 27, 5),
@@ -733,7 +733,7 @@ def test_values_of_helm_charts() -> None:
     assert {first.cluster, second.cluster, topic.cluster} == {"charts/kafka/values-prod.yaml"}
     assert (first.version, first.is_known, first.is_partial) == ("3.9", False, True)
     assert first.static["unclean.leader.election.enable"].place == Place("charts/kafka/values-prod.yaml", 3, 3)
-    assert second.static["num.io.threads"] == ("0", Source.STATIC, Place("charts/kafka/values-prod.yaml", 7, 5))
+    assert second.static["num.io.threads"] == ("0", ValueSource.STATIC, Place("charts/kafka/values-prod.yaml", 7, 5))
     assert (topic.partitions, topic.replication_factor, texts(topic.configs)) == (3, 2, {"retention.ms": "100"})
     confluent = "cp-kafka:\n  image: confluentinc/cp-enterprise-kafka\n  imageTag: 7.6.0\n  configurationOverrides:\n"
     confluent += '    "offsets.topic.replication.factor": "3"\n'
@@ -769,7 +769,7 @@ def test_resources_of_confluent_for_kubernetes() -> None:
     assert (cluster.name, cluster.is_whole, nodes.count, nodes.version, nodes.is_partial) == (
         ("kafka", True, 3, "3.9", True)
     )
-    assert nodes.static["unclean.leader.election.enable"] == ("true", Source.STATIC, Place("cfk.yaml", 8, 14))
+    assert nodes.static["unclean.leader.election.enable"] == ("true", ValueSource.STATIC, Place("cfk.yaml", 8, 14))
     assert (topic.partitions, topic.replication_factor) == (4, 3)
     assert texts(connector.config) == {"a.b": "1", "connector.class": "X", "tasks.max": "2"}
     assert [part.ignored for part in pieces.accepted] == [{"KKD106": "loss is accepted"}]
@@ -865,7 +865,7 @@ def test_a_descriptor_of_julieops_names_its_topics_by_context_and_project() -> N
         ("audit", 1, None, None),
     }
     placed = next(topic for topic in pieces.topics if topic.name.endswith("placed"))
-    assert placed.configs == {"retention.ms": ("3600000", Source.TOPIC, Place("descriptor.yaml", 14, 7))}
+    assert placed.configs == {"retention.ms": ("3600000", ValueSource.TOPIC, Place("descriptor.yaml", 14, 7))}
 
 
 def test_a_connector_of_jikkou() -> None:
@@ -924,7 +924,7 @@ def test_a_cluster_of_koperator() -> None:
     }
     assert first.log_dirs == (LogDirFacts(path="/kafka-logs/kafka", total_bytes=10 * 2**30),)
     assert second.static["unclean.leader.election.enable"].place == Place("k.yaml", 25, 7)
-    assert second.dynamic == {"num.io.threads": ("0", Source.DYNAMIC_BROKER, Place("k.yaml", 28, 9))}
+    assert second.dynamic == {"num.io.threads": ("0", ValueSource.DYNAMIC_BROKER, Place("k.yaml", 28, 9))}
     found = {item.rule.code: item.finding.place for item in outcome_of({"k.yaml": KOPERATOR}).checked}
     assert {code: place and place.line for code, place in found.items()} == {"KKD106": 25, "KKV003": 28, "KKB507": 28}
     wrong = "apiVersion: kafka.banzaicloud.io/v1\nkind: KafkaCluster\nspec: {readOnlyConfig: {}, brokers: [{id: 0}]}\n"

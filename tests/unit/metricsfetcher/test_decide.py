@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from kafkakit.core.cluster_facts import Sample
+from kafkakit.core.cluster_facts import MetricSample
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.metricsfetcher.decide import (
     DATADOG_QUERIES,
-    Collected,
+    FetchResult,
     Queries,
     QuerySet,
     StoreKind,
@@ -29,15 +29,15 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 GB = 10**9
 
 
-def size(topic: str, partition: object, value: float, age_s: float = 0) -> Sample:
-    return Sample({"topic": topic, "partition": str(partition)}, value, NOW - timedelta(seconds=age_s))
+def size(topic: str, partition: object, value: float, age_s: float = 0) -> MetricSample:
+    return MetricSample({"topic": topic, "partition": str(partition)}, value, NOW - timedelta(seconds=age_s))
 
 
-def free(broker: object, value: float, age_s: float = 0) -> Sample:
-    return Sample({"broker_id": str(broker)}, value, NOW - timedelta(seconds=age_s))
+def free(broker: object, value: float, age_s: float = 0) -> MetricSample:
+    return MetricSample({"broker_id": str(broker)}, value, NOW - timedelta(seconds=age_s))
 
 
-def taken(sizes: list[Sample], frees: list[Sample], **more: Any) -> Collected:
+def taken(sizes: list[MetricSample], frees: list[MetricSample], **more: Any) -> FetchResult:
     queries = Queries(sizes="s", free="f", **more)
     return from_samples("here", sizes, frees, queries, NOW)
 
@@ -75,12 +75,12 @@ def test_of_several_copies_the_largest_counts_and_the_smallest_is_kept() -> None
         (size("t", "x", 1), "1 series of sizes have no topic or no number of a partition: partition:x,topic:t"),
         (size("t", "٣", 1), "1 series of sizes have no topic or no number of a partition: partition:٣,topic:t"),
         (size("", 1, 1), "1 series of sizes have no topic or no number of a partition: partition:1,topic:"),
-        (Sample({}, 1, NOW), "1 series of sizes have no topic or no number of a partition: no labels"),
+        (MetricSample({}, 1, NOW), "1 series of sizes have no topic or no number of a partition: no labels"),
         (size("t", 2, 1), "1 partitions are missing between others of their topic: t (1 of 3)"),
         (size("t", 1, 1, 1800), "1 series ended 30 min or more before the others: t-1"),
     ],
 )
-def test_a_bad_series_of_sizes_is_named_and_not_taken(bad: Sample, problem: str) -> None:
+def test_a_bad_series_of_sizes_is_named_and_not_taken(bad: MetricSample, problem: str) -> None:
     found = taken([size("t", 0, 5), bad], [free(1, GB)])
     assert found.problems == (problem,)
     assert found.reading.sizes.bytes_of[TopicPartition("t", 0)] == 5
@@ -103,7 +103,7 @@ def test_a_bad_series_of_sizes_is_named_and_not_taken(bad: Sample, problem: str)
         ([free(1, 87.5), free(2, 12)], "no broker has more than 87 bytes free: the query may give another unit"),
     ],
 )  # fmt: skip
-def test_a_bad_series_of_free_storage_is_named(frees: list[Sample], problem: str) -> None:
+def test_a_bad_series_of_free_storage_is_named(frees: list[MetricSample], problem: str) -> None:
     assert taken([size("t", 0, 5)], frees).problems == (problem,)
 
 

@@ -6,10 +6,10 @@ from random import Random
 import pytest
 
 from kafkakit.core.model import TopicPartition
-from kafkakit.placement import forced
-from kafkakit.placement import forced as forced_settled
-from kafkakit.placement.forced import place_forced
-from kafkakit.placement.group_rule import GroupRule
+from kafkakit.placement import forced_placement
+from kafkakit.placement import forced_placement as forced_settled
+from kafkakit.placement.forced_placement import place_forced
+from kafkakit.placement.group_rule import SpreadRule
 from kafkakit.placement.network import FlowNetwork
 from kafkakit.placement.problem import Placement, PlacementProblem, PlannedPartition
 
@@ -24,7 +24,7 @@ def skewed(racks: str = "abc") -> PlacementProblem:
         chosen = [[b for b in RACKS if RACKS[b] == rack] for rack in draw.sample(racks, 2)]
         current = tuple(draw.choices(members, [4, 3, 2, 1])[0] for members in chosen)
         rows.append(PlannedPartition(TopicPartition("t", number), current, 2, draw.randint(1, 9)))
-    return PlacementProblem(tuple(rows), tuple(RACKS), RACKS, GroupRule(0))
+    return PlacementProblem(tuple(rows), tuple(RACKS), RACKS, SpreadRule(0))
 
 
 def copied(problem: PlacementProblem, placement: Placement) -> tuple[int, int]:
@@ -48,7 +48,7 @@ def solved(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             nodes.append(self.node_count)
             return super().solve()
 
-    monkeypatch.setattr(forced, "FlowNetwork", Counting)
+    monkeypatch.setattr(forced_placement, "FlowNetwork", Counting)
     return nodes
 
 

@@ -14,13 +14,13 @@ import pytest
 
 from kafkakit.core.plan import TagConstraint
 from kafkakit.placement.by_size.exact import cheapest
-from kafkakit.placement.by_size.lp_relaxation import Limits
+from kafkakit.placement.by_size.lp_relaxation import LoadLimits
 from kafkakit.placement.by_size.slots import SearchState, SlotTable, make_table
 from kafkakit.placement.group_numbers import NumberedGroups, group_numbers, numbered_rule
-from kafkakit.placement.group_repairs import NoRepair, Repair, Repairs, tag_repair
+from kafkakit.placement.group_repairs import GroupRepair, GroupRepairs, NoRepair, tag_repair
 from kafkakit.placement.group_rooms import Grouping, Room, TagSteps
-from kafkakit.placement.group_rule import GroupRule, TagRules, binding_notes
-from kafkakit.placement.openings import OpeningsTask, alike, fill_openings, group_openings
+from kafkakit.placement.group_rule import SpreadRule, TagRules, binding_notes
+from kafkakit.placement.openings import OpeningsTask, fill_openings, group_openings, group_partitions
 from kafkakit.placement.watch import UNWATCHED
 
 SEEDS = range(120)
@@ -32,11 +32,11 @@ def drawn(rng: random.Random, *, spread: bool) -> tuple[Grouping, tuple[int, ...
     groups = {b: rng.choice(names) for b in range(rng.randint(3, 7))}
     takers = [b for b in groups if rng.random() < 0.8]
     named = tuple(sorted({g for b in takers if (g := groups[b])}))
-    rule = GroupRule(spread_over=named) if spread and named else GroupRule(rng.randint(0, 3))
+    rule = SpreadRule(spread_over=named) if spread and named else SpreadRule(rng.randint(0, 3))
     return Grouping.of(rule, groups, takers), tuple(rng.sample(sorted(groups), rng.randint(1, min(4, len(groups)))))
 
 
-def keeps(rule: GroupRule, groups: Sequence[str | None]) -> bool:
+def keeps(rule: SpreadRule, groups: Sequence[str | None]) -> bool:
     """The rule once more, from its definition."""
     used = Counter(g for g in groups if g)
     if rule.spread_over:
@@ -92,7 +92,7 @@ def test_a_repair_moves_as_few_copies_as_any(spread: bool) -> None:
         grouping, replicas = drawn(random.Random(seed), spread=spread)
         if spread and not grouping.rule.spreads:
             continue
-        need = Repairs(grouping).need_of(replicas)
+        need = GroupRepairs(grouping).need_of(replicas)
         takers = sorted(b for ids in grouping.receivers.values() for b in ids)
         found = [
             moves
@@ -101,7 +101,7 @@ def test_a_repair_moves_as_few_copies_as_any(spread: bool) -> None:
             for new in combinations([b for b in takers if b not in replicas], moves)
             if keeps(grouping.rule, grouping.groups_of((*stay, *new)))
         ]
-        if isinstance(need, Repair):
+        if isinstance(need, GroupRepair):
             assert need.moves == min(found), f"seed {seed}: {replicas}"
             assert need.room.units == need.moves
             repaired += 1
@@ -113,7 +113,7 @@ def test_a_repair_moves_as_few_copies_as_any(spread: bool) -> None:
 
 
 def test_equal_needs_are_one_object_and_say_what_is_short() -> None:
-    repairs = Repairs(Grouping.of(GroupRule(), {1: "a", 2: "a", 3: "a", 4: "b"}, [1, 2, 3, 4]))
+    repairs = GroupRepairs(Grouping.of(SpreadRule(), {1: "a", 2: "a", 3: "a", 4: "b"}, [1, 2, 3, 4]))
     assert repairs.need_of((1, 2)) is repairs.need_of((2, 3))
     assert repairs.need_of((1, 4)) is None
     assert repairs.need_of((1, 2, 3)) == NoRepair(
@@ -123,19 +123,19 @@ def test_equal_needs_are_one_object_and_say_what_is_short() -> None:
 
 def test_a_new_copy_goes_to_unused_groups_before_a_broken_set_repeats_more() -> None:
     groups: dict[int, str | None] = {1: "a", 2: "a", 3: "a", 4: "b"}
-    grouping = Grouping.of(GroupRule(2), groups, [3, 4])
+    grouping = Grouping.of(SpreadRule(2), groups, [3, 4])
     assert list(sets_in(grouping.room_beside((1, 2), 3), grouping)) == [(4,)]
     assert grouping.room_beside((1, 2), 4).units == 2
 
 
 def test_a_set_may_stay_as_broken_as_it_was() -> None:
-    apart, two = GroupRule(), GroupRule(2)
+    apart, two = SpreadRule(), SpreadRule(2)
     assert apart.permits(["a", "a", "b"], ["a", "a", "c"])
     assert not apart.permits(["a", "a", "a"], ["a", "a", "c"])
     assert not apart.permits(["a", "a"], ["a", "b"])
     assert two.permits(["a", "b", "b"], ["a", "b", "c"])
     assert two.permits(["b", "b"], ["a", "a"])
-    even = GroupRule(spread_over=("a", "b"))
+    even = SpreadRule(spread_over=("a", "b"))
     assert even.permits(["a", "a", "a", "b"], ["a", "a", "a", "a"])
     assert not even.permits(["a", "a", "a", "a"], ["a", "a", "a", "b"])
     assert even.permits(["a", "a"], ["a", "a", "b"]), "the copy to come may go to b"
@@ -165,14 +165,14 @@ NEVER = TagConstraint(text="anti", topics=("t",), never=(4,))
 
 def table(rows: list[list[int]], *constraints: TagConstraint) -> SlotTable:
     tags = TagRules(constraints) if constraints else None
-    rule = GroupRule(tags=tags)
+    rule = SpreadRule(tags=tags)
     return make_table(rows, [1] * len(rows), {}, rule, receivers=(1, 2, 3, 4), topics=["t"] * len(rows))
 
 
-def emptied(slots: SlotTable, broker: int) -> Limits:
+def emptied(slots: SlotTable, broker: int) -> LoadLimits:
     ceiling = np.array([0 if b == broker else 9 for b in slots.brokers])
     none = np.zeros(len(ceiling), dtype=np.int64)
-    return Limits(floor=none, ceiling=ceiling, even=np.zeros(len(ceiling), dtype=bool), offset=none)
+    return LoadLimits(floor=none, ceiling=ceiling, even=np.zeros(len(ceiling), dtype=bool), offset=none)
 
 
 def test_the_integer_program_keeps_the_spread() -> None:
@@ -231,7 +231,7 @@ RACKS = {1: "a", 2: "a", 3: "b", 4: "c"}
 
 
 def grouping(*constraints: TagConstraint) -> Grouping:
-    return Grouping.of(GroupRule(tags=TagRules(constraints)), RACKS, (1, 2, 3, 4), ["t"])
+    return Grouping.of(SpreadRule(tags=TagRules(constraints)), RACKS, (1, 2, 3, 4), ["t"])
 
 
 @pytest.mark.parametrize("spread", [False, True])
@@ -249,8 +249,8 @@ def test_joined_rooms_fill_as_evenly_as_rooms_apart(spread: bool, closing: bool)
         if closing:
             shut = frozenset(rng.sample(sorted(room.groups), 1))
             room = replace(room, topics=["t"] * 12, closed={i: shut for i in openings if rng.random() < 0.7})
-        apart = [a for a in alike(openings, room, repairs=False, separate_pairs=10**6) if a.room.units]
-        joined = [a for a in alike(openings, room, repairs=False, separate_pairs=-1) if a.room.units]
+        apart = [a for a in group_partitions(openings, room, repairs=False, separate_pairs=10**6) if a.room.units]
+        joined = [a for a in group_partitions(openings, room, repairs=False, separate_pairs=-1) if a.room.units]
         joined_rooms += sum(len({frozenset(row) for row in a.keeps}) > 1 for a in joined)
         assert sorted(m for a in joined for m in a.members) == sorted(m for a in apart for m in a.members)
         held = {b: rng.choice([0, 0, 3, 9]) for b in room.groups}
@@ -267,10 +267,10 @@ def test_joined_rooms_fill_as_evenly_as_rooms_apart(spread: bool, closing: bool)
 
 def test_many_rooms_that_differ_by_what_is_kept_become_few() -> None:
     racks: dict[int, str | None] = {b: f"r{b % 4}" for b in range(60)}
-    room = Grouping.of(GroupRule(2), racks, racks)
+    room = Grouping.of(SpreadRule(2), racks, racks)
     rng = random.Random(1)
     openings = {i: (tuple(rng.sample(range(60), 2)), 4) for i in range(3000)}
-    rooms = alike(openings, room, repairs=False)
+    rooms = group_partitions(openings, room, repairs=False)
     assert len(rooms) <= 10, "four racks have ten pairs"
     held = {b: 0 if b < 10 else 500 for b in racks}
     chosen, _ = fill_openings(OpeningsTask(rooms, held))

@@ -20,8 +20,8 @@ from kafkakit.placement.by_size import exact
 from kafkakit.placement.by_size.attempt import attempt
 from kafkakit.placement.by_size.lp_relaxation import (
     BandGoal,
-    Bound,
-    Limits,
+    LoadBound,
+    LoadLimits,
     RangeGoal,
     demand_groups_of,
     fixed_window,
@@ -32,11 +32,11 @@ from kafkakit.placement.by_size.lp_relaxation import (
 )
 from kafkakit.placement.by_size.proof import moves_bound
 from kafkakit.placement.by_size.slots import CountLimits, SearchState, SlotTable, choose, make_table
-from kafkakit.placement.group_rule import GroupRule
+from kafkakit.placement.group_rule import SpreadRule
 from kafkakit.placement.problem import Minimize
-from kafkakit.placement.watch import Unwatched
+from kafkakit.placement.watch import SilentWatch
 from kafkakit.topicmappr.decide.rebalance import Rebalance, decide_rebalance
-from kafkakit.topicmappr.decide.request_fields import Goal
+from kafkakit.topicmappr.decide.request_fields import LoadGoal
 from kafkakit.topicmappr.decide.requests import RebalanceRequest
 from tests.cli.test_rebalance import GIB, cluster
 from tests.clusters.storage_worlds import ints, no_limits, table_of, tables
@@ -147,7 +147,7 @@ def test_lawful_single_moves_fit(table: SlotTable, data: st.DataObject) -> None:
     slot = data.draw(st.integers(0, len(table.home) - 1))
     others = [int(table.home[s]) for s in state.siblings(slot)]
     home = int(table.home[slot])
-    rule: GroupRule = table.rule
+    rule: SpreadRule = table.rule
     if rule.violates([names[b] for b in (*others, home)]):
         return
     for dest in range(len(names)):
@@ -244,7 +244,7 @@ def test_a_sliding_window_finds_the_cheapest_place(width: int) -> None:
 RACKS: Mapping[int, str | None] = {1: "a", 2: "b", 3: "a", 4: "b", 5: "c"}
 
 
-def decided(seed: int, goal: Goal, minimize: Minimize = Minimize.BYTES) -> Rebalance:
+def decided(seed: int, goal: LoadGoal, minimize: Minimize = Minimize.BYTES) -> Rebalance:
     draw = random.Random(seed)
     lists = [draw.sample(range(1, 5), 2) for _ in range(10)]
     snapshot = cluster(lists, [draw.randint(1, 30) for _ in lists], {b: 200 + 60 * b for b in RACKS}, RACKS)
@@ -254,15 +254,15 @@ def decided(seed: int, goal: Goal, minimize: Minimize = Minimize.BYTES) -> Rebal
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_budget_of_moves_claims_no_least_bytes_that_others_undercut(seed: int) -> None:
-    budget = decided(seed, Goal(max_moves=4))
-    cheapest = decided(seed, Goal(free_range_bytes=budget.reached))
+    budget = decided(seed, LoadGoal(max_moves=4))
+    cheapest = decided(seed, LoadGoal(free_range_bytes=budget.reached))
     assert budget.plan.certificate.lower_bound <= cheapest.plan.certificate.objective
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_budget_of_bytes_claims_no_fewest_moves_that_others_undercut(seed: int) -> None:
-    budget = decided(seed, Goal(max_moved_bytes=60 * GIB), Minimize.MOVES)
-    fewest = decided(seed, Goal(free_range_bytes=budget.reached), Minimize.MOVES)
+    budget = decided(seed, LoadGoal(max_moved_bytes=60 * GIB), Minimize.MOVES)
+    fewest = decided(seed, LoadGoal(free_range_bytes=budget.reached), Minimize.MOVES)
     assert fewest.plan.certificate.status is SolverStatus.OPTIMAL
     assert budget.plan.certificate.lower_bound <= fewest.plan.certificate.objective
 
@@ -273,11 +273,11 @@ def test_hard_limits_stay_where_a_window_slides(seed: int) -> None:
     draw = random.Random(seed)
     lists = [draw.sample(range(5), 2) for _ in range(8)]
     sizes = [draw.randint(1, 9) for _ in lists]
-    table = make_table(lists, sizes, dict.fromkeys(range(5)), GroupRule(0), receivers=range(5))
+    table = make_table(lists, sizes, dict.fromkeys(range(5)), SpreadRule(0), receivers=range(5))
     demand, loads = demand_groups_of(table), table.loads(table.home)
     zero = np.zeros(5, dtype=np.int64)
     room = np.array([draw.choice([0, 0, 3, 50]) for _ in range(5)])
-    limits = Limits(floor=zero, ceiling=loads + room, even=zero == 0, offset=zero)
+    limits = LoadLimits(floor=zero, ceiling=loads + room, even=zero == 0, offset=zero)
     width = draw.randint(3, 20)
     window = sliding_window(table, demand, limits, width)
     least = []
@@ -295,10 +295,10 @@ def table_of_large_fleets(unit: int) -> SlotTable:
     draw = random.Random(1)
     lists = [draw.sample(range(600), 2) for _ in range(1500)]
     sizes = [draw.randint(1, 9) * unit for _ in lists]
-    return make_table(lists, sizes, RACKS_LARGE_FLEETS, GroupRule(0), receivers=range(600))
+    return make_table(lists, sizes, RACKS_LARGE_FLEETS, SpreadRule(0), receivers=range(600))
 
 
-def cheapest(table: SlotTable, unit: int) -> Bound:
+def cheapest(table: SlotTable, unit: int) -> LoadBound:
     loads = table.loads(table.home)
     return least_cost(table, demand_groups_of(table), loads * 0 + 20 * unit, loads * 0 + 28 * unit)
 
@@ -316,7 +316,7 @@ def crowded(seed: int) -> tuple[SlotTable, Any, Any]:
     racks: dict[int, str | None] = {b: "ab"[b % 2] for b in range(8)}
     lists = [[2 * min(draw.randrange(4), draw.randrange(4)), 1 + 2 * draw.randrange(4)] for _ in range(75)]
     sizes = [int(draw.paretovariate(0.9) * 1000) for _ in lists]
-    table = make_table(lists, sizes, racks, GroupRule(), receivers=racks)
+    table = make_table(lists, sizes, racks, SpreadRule(), receivers=racks)
     share = table.loads(table.home).sum() // 8
     at_most = np.bincount(table.home, minlength=8).sum() // 8 + 1
     counts = CountLimits(floor=(0,) * 8, ceiling=(int(at_most),) * 8)
@@ -335,7 +335,7 @@ def test_counts_cost_hardly_more_than_they_must(seed: int) -> None:
     found = attempt(table, demand_groups_of(table), window)
     assert found.succeeded
     limits = replace(no_limits(table), floor=floor, ceiling=ceiling)
-    least = exact.cheapest(table, limits, None, watch=Unwatched())
+    least = exact.cheapest(table, limits, None, watch=SilentWatch())
     assert least.at is not None
 
     assert found.cost <= least.cost * 1.01

@@ -10,24 +10,24 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.placement_statistics import BrokerStorage
 from kafkakit.placement.by_size.layout import Disks, bytes_now, counts_now
 from kafkakit.placement.by_size.slots import Pools, SearchState, make_table
-from kafkakit.placement.group_rule import GroupRule
+from kafkakit.placement.group_rule import SpreadRule
 from kafkakit.placement.problem import PlacementProblem, PlannedPartition
 from kafkakit.placement.rebuild_search import RangeNarrowing, finish, is_small, open_slots, search
-from kafkakit.placement.rebuild_task import Row, Task, make_task
-from kafkakit.placement.watch import COMMAND_WORK, BudgetedWatch, Unwatched, budgeted
+from kafkakit.placement.rebuild_task import RebuildTask, Row, make_task
+from kafkakit.placement.watch import COMMAND_WORK, BudgetedWatch, SilentWatch, with_budget
 
 BROKERS = range(1, 13)
 RACKS: dict[int, str | None] = {b: "abc"[b % 3] for b in BROKERS}
 
 
-def task_of(targets: range, *, forced: bool, factor: Fraction = Fraction(1)) -> Task:
+def task_of(targets: range, *, forced: bool, factor: Fraction = Fraction(1)) -> RebuildTask:
     """300 partitions of uneven sizes, crowded on the first brokers of each rack."""
     partitions = []
     for n in range(300):
         size = 100 + (n * n * 7919) % 9_000
         replicas = tuple(1 + rack + 3 * ((n * (rack + 3) // 5) % 4 // (1 + n % 2)) for rack in range(2 + n % 2))
         partitions.append(PlannedPartition(TopicPartition("t", n), replicas, len(replicas), size))
-    problem = PlacementProblem(tuple(partitions), tuple(targets), RACKS, GroupRule())
+    problem = PlacementProblem(tuple(partitions), tuple(targets), RACKS, SpreadRule())
     used = dict.fromkeys(BROKERS, 0)
     for p in partitions:
         for b in p.current:
@@ -38,7 +38,7 @@ def task_of(targets: range, *, forced: bool, factor: Fraction = Fraction(1)) -> 
     return task
 
 
-def most_free_first(task: Task) -> tuple[list[Row], int]:
+def most_free_first(task: RebuildTask) -> tuple[list[Row], int]:
     """Partitions by size, every open copy to the broker with the most free bytes; and the bytes it copies."""
     stay = [() if task.forced else kept for kept in task.kept]
     free = task.free_after(stay)
@@ -57,7 +57,7 @@ def most_free_first(task: Task) -> tuple[list[Row], int]:
 def test_replacing_brokers_is_as_even_as_most_free_first() -> None:
     task = task_of(range(3, 13), forced=False)
     packed, _ = most_free_first(task)
-    found = search(task, Unwatched())
+    found = search(task, SilentWatch())
     assert found.unplaced == 0
     assert found.range <= task.range_after(packed)
     assert found.range_bound is not None
@@ -68,16 +68,16 @@ def test_replacing_brokers_is_as_even_as_most_free_first() -> None:
 def test_a_forced_rebuild_is_as_even_and_copies_far_less() -> None:
     task = task_of(range(1, 13), forced=True)
     packed, cost = most_free_first(task)
-    found = search(task, Unwatched())
+    found = search(task, SilentWatch())
     assert found.unplaced == 0
     assert found.range <= task.range_after(packed)
     assert found.cost < cost // 2
-    assert not any(GroupRule().violates(RACKS[b] for b in row) for row in found.lists)
+    assert not any(SpreadRule().violates(RACKS[b] for b in row) for row in found.lists)
 
 
 def test_a_forced_rebuild_with_larger_reservations_fills_nobody() -> None:
     task = task_of(range(1, 13), forced=True, factor=Fraction(3))
-    found = search(task, Unwatched())
+    found = search(task, SilentWatch())
     assert found.unplaced == 0
     assert min(task.free_after(found.lists).values()) >= 0
 
@@ -85,7 +85,7 @@ def test_a_forced_rebuild_with_larger_reservations_fills_nobody() -> None:
 def test_an_arrived_copy_makes_way_for_one_that_fits_nowhere_else() -> None:
     # Partition 0 stands on broker 2 too, so only broker 1 may take its copy; partition 1 came there first.
     table = make_table(
-        [(2, -1), (-1,)], [9, 4], {1: "a", 2: "b"}, GroupRule(), receivers={1, 2}, givers={-1}, fixed={1: 0, 2: 1}
+        [(2, -1), (-1,)], [9, 4], {1: "a", 2: "b"}, SpreadRule(), receivers={1, 2}, givers={-1}, fixed={1: 0, 2: 1}
     )
     state = SearchState(table, [0, 0, 0], [0, 10, 20])
     stubs = np.array([True, False, False])
@@ -94,7 +94,7 @@ def test_an_arrived_copy_makes_way_for_one_that_fits_nowhere_else() -> None:
 
 
 def test_what_fits_nowhere_is_returned() -> None:
-    table = make_table([(2, -1)], [9], {1: "a", 2: "b"}, GroupRule(), receivers={1, 2}, givers={-1})
+    table = make_table([(2, -1)], [9], {1: "a", 2: "b"}, SpreadRule(), receivers={1, 2}, givers={-1})
     state = SearchState(table, [0, 0, 0], [0, 8, 20])
     assert finish(state, open_slots(state, np.array([True, False, False]))) == [1]
 
@@ -102,7 +102,7 @@ def test_what_fits_nowhere_is_returned() -> None:
 def test_levelling_ends_within_the_smallest_difference() -> None:
     sizes = [6, 5, 3]
     table = make_table(
-        [(-1,)] * 3, sizes, {1: "a", 2: "b"}, GroupRule(), receivers={1, 2}, givers={-1}, fixed={1: 2, 2: 0}
+        [(-1,)] * 3, sizes, {1: "a", 2: "b"}, SpreadRule(), receivers={1, 2}, givers={-1}, fixed={1: 2, 2: 0}
     )
     state = SearchState(table, [0, 0, 0], [0, 99, 99])
     for slot, dest in ((0, 1), (1, 1), (2, 2)):
@@ -113,7 +113,7 @@ def test_levelling_ends_within_the_smallest_difference() -> None:
 
 
 def test_levelling_takes_a_copy_from_home_where_no_arrival_can_do_it() -> None:
-    table = make_table([(1,), (1,), (1,)], [2, 4, 9], {1: "a", 2: "b"}, GroupRule(), receivers={1, 2})
+    table = make_table([(1,), (1,), (1,)], [2, 4, 9], {1: "a", 2: "b"}, SpreadRule(), receivers={1, 2})
     state = SearchState(table, [0, 0], [99, 99])
     RangeNarrowing(Pools(state), [True, True], 0).run()
     assert sorted(state.load) == [6, 9]
@@ -122,7 +122,7 @@ def test_levelling_takes_a_copy_from_home_where_no_arrival_can_do_it() -> None:
 def levelled(lists: list[list[int]], sizes: list[int], at: list[int], ceiling: list[int], close: int = 0) -> list[int]:
     """Loads of brokers 1, 2, ... once the range is narrowed; slots start on placeholders and came to brokers `at`."""
     ids = range(1, len(ceiling) + 1)
-    table = make_table(lists, sizes, {}, GroupRule(), receivers=ids, fixed=dict.fromkeys(ids, 0))
+    table = make_table(lists, sizes, {}, SpreadRule(), receivers=ids, fixed=dict.fromkeys(ids, 0))
     spare = len(table.brokers) - len(ceiling)
     state = SearchState(table, [0] * len(table.brokers), [0] * spare + ceiling)
     for slot, broker in enumerate(at):
@@ -161,14 +161,14 @@ def test_loads_of_disks_by_used_and_by_free_bytes(by_free: bool, loads: list[int
 
 @pytest.mark.parametrize(("capacity", "share"), [((100, 300), [10, 30]), ((100, 0), [20, 20])])
 def test_a_band_is_around_equal_shares_where_a_capacity_is_unknown(capacity: tuple[int, int], share: list[int]) -> None:
-    table = make_table([[1], [2]], [30, 10], {}, GroupRule(), receivers=[1, 2])
+    table = make_table([[1], [2]], [30, 10], {}, SpreadRule(), receivers=[1, 2])
     now = replace(counts_now({}, [1, 2], 9), capacity=dict(enumerate(capacity, 1)))
     assert now.band(table, now.limits(table, [1, 2], {}), 40).share.tolist() == share
 
 
 def test_work_is_granted_until_it_is_used_up() -> None:
-    watch = budgeted(Unwatched())
-    assert budgeted(watch) is watch
+    watch = with_budget(SilentWatch())
+    assert with_budget(watch) is watch
     assert watch.grant(99) == COMMAND_WORK
     watch.spend(COMMAND_WORK - 0.5)
     half = watch.part(2)

@@ -14,16 +14,16 @@ from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.core.plan import DirMove, Plan
 from kafkakit.execution.act.journal_files import pacer_lines
 from kafkakit.execution.act.leases import ClusterAccess
-from kafkakit.execution.decide.runs import Commands, Outcome, Request
-from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.execution.decide.runs import Commands, Request, RunOutcome
+from kafkakit.execution.decide.schedule.work import BrokerRates
 from kafkakit.execution.decide.throttle import LEADER_RATE
 from kafkakit.reassign.act.cleanup import CleanupRequest, clean, verify
-from kafkakit.reassign.report.run import Cleaned
+from kafkakit.reassign.report.run import CleanupResult
 from tests.clusters.plans import make_plan
 from tests.fakes.admin import FakeCluster
 from tests.invariants.journal import verify_effects, verify_journal
 from tests.rigs.pacer import CLUSTER, MB, RATE, PacerRig
-from tests.rigs.reassign import Bench, Killed, MemoryFile
+from tests.rigs.reassign import Harness, Killed, MemoryFile
 from tests.rigs.throttles import Rig, goal
 
 MB_DIRS = 1_000_000
@@ -45,12 +45,12 @@ def other_dir(cluster: FakeCluster, partition: int, broker: int) -> str:
     return next(d for d in sorted(cluster.brokers[broker].dirs) if d != now)
 
 
-def make_bench(cluster: FakeCluster | None = None, *, target: str = dir_of(3, 2)) -> Bench:
+def make_bench(cluster: FakeCluster | None = None, *, target: str = dir_of(3, 2)) -> Harness:
     """Partition 0 gets a copy on broker 3 in a named dir; partition 1 changes dirs on broker 1."""
     cluster = cluster or make_cluster()
     plan = make_plan(cluster, {("t", 0): (3, 2)})
     move = replace(plan.moves[0], dirs={3: target})
-    return Bench(cluster, replace(plan, moves=(move,), dir_moves=(inside(cluster),)))
+    return Harness(cluster, replace(plan, moves=(move,), dir_moves=(inside(cluster),)))
 
 
 def inside(cluster: FakeCluster) -> DirMove:
@@ -60,7 +60,7 @@ def inside(cluster: FakeCluster) -> DirMove:
     )
 
 
-def dir_now(bench: Bench, partition: int, broker: int) -> str:
+def dir_now(bench: Harness, partition: int, broker: int) -> str:
     found: str = bench.cluster.topics["t"].partitions[partition].dirs[broker]
     return found
 
@@ -88,7 +88,7 @@ def test_a_second_apply_finds_everything_in_place() -> None:
 def test_a_plan_of_moves_inside_brokers_alone_is_applied_and_rolled_back() -> None:
     cluster = make_cluster()
     plan = replace(make_plan(cluster, {}, topics=["t"]), dir_moves=(inside(cluster),))
-    bench = Bench(cluster, plan)
+    bench = Harness(cluster, plan)
     assert bench.apply().verdict == "applied"
     assert dir_now(bench, 1, 1) == plan.dir_moves[0].target_dir
     assert bench.rollback().verdict == "rolled back"
@@ -155,12 +155,12 @@ def test_what_cannot_be_moved_inside_a_broker_is_a_problem_and_the_rest_is_done(
     assert '"verdict":"incomplete"' in bench.file.data.decode()
 
 
-def spare(bench: Bench) -> str:
+def spare(bench: Harness) -> str:
     move = bench.plan.dir_moves[0]
     return next(d for d in sorted(bench.cluster.brokers[1].dirs) if d not in (move.source_dir, move.target_dir))
 
 
-def verified(bench: Bench) -> Outcome:
+def verified(bench: Harness) -> RunOutcome:
     request = Request(commands=Commands(program="kafkakit", plan="p.json"), plan_path="p.json", confirm=lambda: False)
     access = ClusterAccess(cluster_id=bench.plan.cluster_id, admin=bench.cluster, clock=bench.clock, token=1)
     return verify(bench.plan, access, bench.journal(), bench.reporter, request)
@@ -180,7 +180,7 @@ def test_a_run_without_its_broker_tells_so() -> None:
     cluster = make_cluster()
     plan: Plan = replace(make_plan(cluster, {}, topics=["t"]), dir_moves=(inside(cluster),))
     cluster.kill(1)
-    outcome = Bench(cluster, plan).apply()
+    outcome = Harness(cluster, plan).apply()
     assert any("broker 1 does not report its log dirs" in p for p in outcome.problems)
 
 
@@ -198,7 +198,7 @@ def test_cut_at_any_call_or_line_a_run_goes_on_and_ends_in_the_planned_dirs() ->
         finish(bench)
 
 
-def cut_at_call(bench: Bench, number: int, *, after: bool) -> None:
+def cut_at_call(bench: Harness, number: int, *, after: bool) -> None:
     seen = iter(range(1000))
 
     def hook(name: str, _: Any) -> None:
@@ -210,7 +210,7 @@ def cut_at_call(bench: Bench, number: int, *, after: bool) -> None:
     bench.cluster.before_call.append(hook)
 
 
-def finish(bench: Bench) -> None:
+def finish(bench: Harness) -> None:
     with pytest.raises(Killed):
         bench.apply()
     bench.cluster.before_call.clear()
@@ -231,7 +231,7 @@ def test_futures_are_listed_while_a_copy_changes_dirs() -> None:
 
 
 T0 = goal("t", 0, (3, 2))
-BOTH = Rates(into=5, out=5)
+BOTH = BrokerRates(into=5, out=5)
 
 
 def left() -> Rig:
@@ -241,7 +241,7 @@ def left() -> Rig:
     return rig
 
 
-def cleaned(rig: Rig, *files: MemoryFile, **options: Any) -> Cleaned:
+def cleaned(rig: Rig, *files: MemoryFile, **options: Any) -> CleanupResult:
     request = CleanupRequest(confirm=lambda: True, **options)
     return clean(rig.cluster, rig.clock, files or [rig.file], rig.reporter, request)
 
@@ -280,7 +280,7 @@ def test_runs_under_which_nothing_moves_are_cleaned_beside_one_that_moves() -> N
 def test_copies_between_log_dirs_count_as_moves() -> None:
     rig = Rig()
     rig.cluster.brokers[1].dirs["/data/1/b"] = 10**12
-    rig.throttles.impose_inside([1], Rates(inside=5), rig.live())
+    rig.throttles.impose_inside([1], BrokerRates(inside=5), rig.live())
     rig.cluster.move_log_dirs({TopicPartitionReplica("t", 0, 1): "/data/1/b"})
     assert cleaned(rig).verdict == "kept"
     rig.cluster.advance(1)
@@ -327,7 +327,7 @@ class Both(PacerRig):
     def __init__(self) -> None:
         super().__init__()
         self.cluster.add_topic("small", {0: (1, 2)}, size_bytes=MB)
-        self.bench = Bench(self.cluster, make_plan(self.cluster, {("small", 0): (3, 2)}))
+        self.bench = Harness(self.cluster, make_plan(self.cluster, {("small", 0): (3, 2)}))
         self.bench.clock = self.clock
         self.bench.others = [pacer_lines(self.store, CLUSTER)]
         self.begin()

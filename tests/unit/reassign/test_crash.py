@@ -9,13 +9,13 @@ from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEA
 from tests.clusters.plans import make_plan
 from tests.fakes.admin import FakeCluster
 from tests.invariants.journal import verify_effects, verify_journal
-from tests.rigs.reassign import Bench, Killed
+from tests.rigs.reassign import Harness, Killed
 
 MB = 1_000_000
 TARGETS = {("t", 0): (4, 2, 3), ("t", 1): (4, 2, 3), ("u", 0): (1, 3), ("v", 0): (3,), ("v", 1): (1, 4)}
 
 
-def make_bench() -> Bench:
+def make_bench() -> Harness:
     """Copies, a pure reorder, a shrink and a growth; rates and list entries of another process are there."""
     cluster = FakeCluster({1: "a", 2: "b", 3: "c", 4: "a"}, line_rate=20 * MB)
     cluster.add_topic(
@@ -25,14 +25,14 @@ def make_bench() -> Bench:
     cluster.add_topic("v", {0: (3, 1), 1: (1, 2)}, size_bytes=10 * MB)
     cluster.brokers[1].configs[LEADER_RATE] = "777"
     cluster.brokers[4].configs[FOLLOWER_RATE] = "8880000"
-    return Bench(cluster, make_plan(cluster, TARGETS))
+    return Harness(cluster, make_plan(cluster, TARGETS))
 
 
-Death = Callable[[Bench], None]
+Death = Callable[[Harness], None]
 
 
 def die_before_call(number: int) -> Death:
-    def arm(bench: Bench) -> None:
+    def arm(bench: Harness) -> None:
         seen = iter(range(10_000))
 
         def hook(name: str, argument: Any) -> None:
@@ -45,7 +45,7 @@ def die_before_call(number: int) -> Death:
 
 
 def die_after_call(number: int) -> Death:
-    def arm(bench: Bench) -> None:
+    def arm(bench: Harness) -> None:
         seen = iter(range(10_000))
 
         def hook(name: str, argument: Any) -> None:
@@ -58,7 +58,7 @@ def die_after_call(number: int) -> Death:
 
 
 def die_at_write(number: int, *, torn: bool) -> Death:
-    def arm(bench: Bench) -> None:
+    def arm(bench: Harness) -> None:
         bench.file.writes = 0
         bench.file.die_at, bench.file.torn = number, torn
 
@@ -66,7 +66,7 @@ def die_at_write(number: int, *, torn: bool) -> Death:
 
 
 def die_at_sleep(number: int) -> Death:
-    def arm(bench: Bench) -> None:
+    def arm(bench: Harness) -> None:
         seen = iter(range(10_000))
 
         def hook(_: float) -> None:
@@ -78,7 +78,7 @@ def die_at_sleep(number: int) -> Death:
     return arm
 
 
-def revive(bench: Bench) -> None:
+def revive(bench: Harness) -> None:
     """The operator's host is back; what was armed is gone."""
     bench.cluster.before_call.clear()
     bench.clock.on_sleep[:] = [bench.cluster.advance]
@@ -86,7 +86,7 @@ def revive(bench: Bench) -> None:
     bench.file.die_at = None
 
 
-def deaths(run: Callable[[Bench], Any], prepare: Callable[[Bench], Any] = lambda _: None) -> list[Death]:
+def deaths(run: Callable[[Harness], Any], prepare: Callable[[Harness], Any] = lambda _: None) -> list[Death]:
     """Every point at which that run can be cut, found by letting it run once."""
     bench = make_bench()
     prepare(bench)
@@ -104,26 +104,26 @@ def deaths(run: Callable[[Bench], Any], prepare: Callable[[Bench], Any] = lambda
     ]
 
 
-def apply(bench: Bench) -> Any:
+def apply(bench: Harness) -> Any:
     return bench.apply(rate=20 * MB, batch_size=3)
 
 
-def resume(bench: Bench) -> Any:
+def resume(bench: Harness) -> Any:
     return bench.apply(batch_size=3)
 
 
-def undo(bench: Bench) -> Any:
+def undo(bench: Harness) -> Any:
     return bench.rollback(rate=20 * MB, batch_size=3)
 
 
-def cut(bench: Bench, run: Callable[[Bench], Any], death: Death) -> None:
+def cut(bench: Harness, run: Callable[[Harness], Any], death: Death) -> None:
     death(bench)
     with pytest.raises(Killed):
         run(bench)
     revive(bench)
 
 
-def check(bench: Bench, lists: dict[tuple[str, int], tuple[int, ...]], configs: dict[str, dict[str, str]]) -> None:
+def check(bench: Harness, lists: dict[tuple[str, int], tuple[int, ...]], configs: dict[str, dict[str, str]]) -> None:
     assert bench.lists() == lists
     assert bench.configs() == configs
     assert not bench.cluster.reassignments()
@@ -135,7 +135,7 @@ def check(bench: Bench, lists: dict[tuple[str, int], tuple[int, ...]], configs: 
 
 
 @pytest.mark.parametrize("finish", [apply, resume, undo])
-def test_apply_cut_anywhere_can_be_resumed_or_undone(finish: Callable[[Bench], Any]) -> None:
+def test_apply_cut_anywhere_can_be_resumed_or_undone(finish: Callable[[Harness], Any]) -> None:
     for death in deaths(apply):
         bench = make_bench()
         lists, configs = bench.lists(), bench.configs()
@@ -146,8 +146,8 @@ def test_apply_cut_anywhere_can_be_resumed_or_undone(finish: Callable[[Bench], A
 
 
 @pytest.mark.parametrize("finish", [resume, undo])
-def test_rollback_cut_anywhere_can_be_finished_or_turned_round(finish: Callable[[Bench], Any]) -> None:
-    def halfway(bench: Bench) -> None:
+def test_rollback_cut_anywhere_can_be_finished_or_turned_round(finish: Callable[[Harness], Any]) -> None:
+    def halfway(bench: Harness) -> None:
         cut(bench, apply, die_at_sleep(3))
 
     for prepare in (halfway, apply):

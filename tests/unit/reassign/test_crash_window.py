@@ -12,15 +12,15 @@ import pytest
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.decide.progress import RoundState
-from kafkakit.execution.decide.schedule.work import Limits, StepKind
+from kafkakit.execution.decide.schedule.work import ScheduleLimits, StepKind
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
 from tests.clusters.plans import make_plan
 from tests.fakes.admin import FakeCluster
 from tests.invariants.journal import verify_effects, verify_journal
-from tests.rigs.reassign import Bench, Killed
+from tests.rigs.reassign import Harness, Killed
 
 MB = 1_000_000
-LIMITS = Limits(into_each=2, out_each=3, cluster=8, one_replica_at_a_time=True)
+LIMITS = ScheduleLimits(into_each=2, out_each=3, cluster=8, one_replica_at_a_time=True)
 FULL = 100 * MB
 SWAP = {("x", 0): (2,), ("x", 1): (2,), ("y", 0): (1,), ("y", 1): (1,)}
 WIDE = {("t", n): (5, 6) for n in range(12)}
@@ -45,15 +45,15 @@ def make_cluster() -> FakeCluster:
     return cluster
 
 
-def make_bench() -> Bench:
+def make_bench() -> Harness:
     cluster = make_cluster()
-    return Bench(cluster, make_plan(cluster, TARGETS))
+    return Harness(cluster, make_plan(cluster, TARGETS))
 
 
 class Guard:
     """Looks at the cluster whenever time passes or something is about to change."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: Harness) -> None:
         self.bench = bench
         self.before = bench.lists()
         self.configs = bench.configs()
@@ -117,24 +117,24 @@ class Guard:
                     assert value in state.rates[held[0]].ours
 
 
-def apply(bench: Bench) -> Any:
+def apply(bench: Harness) -> Any:
     return bench.apply(rate=20 * MB, limits=LIMITS)
 
 
-def resume(bench: Bench) -> Any:
+def resume(bench: Harness) -> Any:
     # An operator who finds nothing begun begins.
     return bench.run(limits=LIMITS).resume() if bench.journal().state.runs else apply(bench)
 
 
-def undo(bench: Bench) -> Any:
+def undo(bench: Harness) -> Any:
     return bench.rollback(limits=LIMITS)
 
 
-def stop(bench: Bench) -> Any:
+def stop(bench: Harness) -> Any:
     return bench.run(limits=LIMITS).abort()
 
 
-def cut(bench: Bench, run: Callable[[Bench], Any], number: int, *, after: bool) -> None:
+def cut(bench: Harness, run: Callable[[Harness], Any], number: int, *, after: bool) -> None:
     """`kill -9` at the effect with that number, before or right after it is made."""
     seen = iter(range(100_000))
 
@@ -151,7 +151,7 @@ def cut(bench: Bench, run: Callable[[Bench], Any], number: int, *, after: bool) 
     bench.cluster._failures.clear()
 
 
-def effects_of(run: Callable[[Bench], Any], prepare: Callable[[Bench], Any] = lambda _: None) -> int:
+def effects_of(run: Callable[[Harness], Any], prepare: Callable[[Harness], Any] = lambda _: None) -> int:
     bench = make_bench()
     prepare(bench)
     before = len(bench.cluster.calls)
@@ -159,7 +159,7 @@ def effects_of(run: Callable[[Bench], Any], prepare: Callable[[Bench], Any] = la
     return len(bench.cluster.calls) - before
 
 
-def check_end(bench: Bench, guard: Guard, lists: Lists) -> None:
+def check_end(bench: Harness, guard: Guard, lists: Lists) -> None:
     assert bench.lists() == lists
     assert bench.configs() == guard.configs
     assert not bench.cluster.reassignments()
@@ -167,7 +167,7 @@ def check_end(bench: Bench, guard: Guard, lists: Lists) -> None:
     verify_effects(verify_journal(bench.file.data), bench.cluster.calls)
 
 
-def check_aborted(bench: Bench, guard: Guard) -> None:
+def check_aborted(bench: Harness, guard: Guard) -> None:
     """A valid cluster: nothing moves, each list is one that we know, in its order, and no throttle is left."""
     assert not bench.cluster.reassignments()
     assert bench.configs() == guard.configs
@@ -202,7 +202,7 @@ def test_the_undisturbed_run_has_what_it_takes(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("finish", [resume, stop, undo])
-def test_apply_cut_at_each_effect_ends_well(finish: Callable[[Bench], Any], after: bool) -> None:
+def test_apply_cut_at_each_effect_ends_well(finish: Callable[[Harness], Any], after: bool) -> None:
     for number in range(effects_of(apply)):
         bench = make_bench()
         guard = Guard(bench)

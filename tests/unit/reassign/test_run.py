@@ -11,12 +11,12 @@ from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ItemError, Resou
 from kafkakit.core.errors import InfeasibleError, InterruptedRunError, OperationFailedError, RefusedError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.decide.runs import Commands
-from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.execution.decide.schedule.work import BrokerRates
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
 from tests.clusters.plans import make_plan
 from tests.fakes.admin import FakeCluster
 from tests.invariants.journal import verify_effects, verify_journal
-from tests.rigs.reassign import Bench, Killed
+from tests.rigs.reassign import Harness, Killed
 
 MB = 1_000_000
 TARGETS = {("t", 0): (4, 2, 3), ("t", 1): (4, 2, 3), ("u", 0): (3, 4)}
@@ -29,12 +29,12 @@ def make_cluster(line_rate: float = 100 * MB) -> FakeCluster:
     return cluster
 
 
-def make_bench(line_rate: float = 100 * MB) -> Bench:
+def make_bench(line_rate: float = 100 * MB) -> Harness:
     cluster = make_cluster(line_rate)
-    return Bench(cluster, make_plan(cluster, TARGETS))
+    return Harness(cluster, make_plan(cluster, TARGETS))
 
 
-def at(bench: Bench, second: float, action: Callable[[], object]) -> None:
+def at(bench: Harness, second: float, action: Callable[[], object]) -> None:
     """Do something once, as soon as the clock is past that second."""
 
     def check(_: float) -> None:
@@ -291,7 +291,7 @@ def test_ctrl_c_keeps_the_throttle_while_moves_run_and_the_next_run_takes_over()
     assert bench.cluster.brokers[4].configs == {FOLLOWER_RATE: "20000000"}
     outcome = bench.apply()
     assert outcome.ok
-    assert outcome.rates == Rates(into=20 * MB, out=20 * MB)
+    assert outcome.rates == BrokerRates(into=20 * MB, out=20 * MB)
     assert bench.configs() == {k: {} for k in bench.configs()}
 
 
@@ -386,7 +386,7 @@ def test_no_room_on_the_destination_is_refused() -> None:
     cluster = FakeCluster({1: "a", 2: "b", 4: "a"}, dir_bytes=60 * MB)
     cluster.add_topic("t", {0: (1, 2)}, size_bytes=50 * MB)
     cluster.add_topic("fill", {0: (4,)}, size_bytes=20 * MB)
-    bench = Bench(cluster, make_plan(cluster, {("t", 0): (4, 2)}))
+    bench = Harness(cluster, make_plan(cluster, {("t", 0): (4, 2)}))
     with pytest.raises(InfeasibleError, match=r"t-0: 4:/data/4/0 lacks .* under its limit for a copy of") as caught:
         bench.apply()
     assert caught.value.exit_code == 4
@@ -398,7 +398,7 @@ def test_another_plans_unfinished_run_is_in_the_way_and_its_leftovers_are_remove
     at(first, 2, stop_pressed)
     with pytest.raises(InterruptedRunError):
         first.apply(rate=20 * MB, plan_path="/plans/my p.json")
-    second = Bench(first.cluster, make_plan(first.cluster, {("t", 2): (4, 1, 2)}, topics=["t"]))
+    second = Harness(first.cluster, make_plan(first.cluster, {("t", 2): (4, 1, 2)}, topics=["t"]))
     second.others.append(first.file)
     with pytest.raises(RefusedError, match=r"3 moves of /plans/my p\.json run under its throttle") as caught:
         second.apply(rate=5 * MB, allow_drift=True)
@@ -488,12 +488,12 @@ def test_a_broker_that_stays_silent_stops_the_run_before_any_move() -> None:
     assert all(name != "reassign" for name, _ in bench.cluster.calls)
 
 
-def leaderless_bench() -> Bench:
+def leaderless_bench() -> Harness:
     """Partition t-0 has its only in-sync copy on broker 1, which dies; t-1 and u-0 can move."""
     cluster = make_cluster()
     cluster.topics["t"].partitions[0].isr = [1]
     cluster.topics["t"].partitions[0].copied.update({2: 0, 3: 0})
-    bench = Bench(cluster, make_plan(cluster, TARGETS))
+    bench = Harness(cluster, make_plan(cluster, TARGETS))
     cluster.kill(1)
     assert cluster.topics["t"].partitions[0].leader is None
     return bench
@@ -518,7 +518,7 @@ def test_a_partition_without_a_live_source_is_named_and_does_not_hold_up_the_oth
 def test_a_source_lost_mid_move_stops_the_run_after_a_short_grace() -> None:
     cluster = FakeCluster({1: "a", 2: "b", 3: "c"}, line_rate=1 * MB)
     cluster.add_topic("t", {0: (1,)}, size_bytes=50 * MB)
-    bench = Bench(cluster, make_plan(cluster, {("t", 0): (3,)}))
+    bench = Harness(cluster, make_plan(cluster, {("t", 0): (3,)}))
     at(bench, 3, lambda: cluster.kill(1))
     outcome = bench.apply(rate=20 * MB)
     assert "no live source, nothing is copied: t-0 (waits for broker 1)" in outcome.problems[0]
@@ -608,7 +608,7 @@ def test_a_move_that_cannot_be_cancelled_does_not_hold_up_the_rest_of_a_rollback
 def test_bytes_copied_before_a_fault_are_counted() -> None:
     cluster = FakeCluster({1: "a", 2: "b", 3: "c"}, line_rate=1 * MB)
     cluster.add_topic("t", {0: (1,), 1: (2,)}, size_bytes=5 * MB)
-    bench = Bench(cluster, make_plan(cluster, {("t", 0): (3,), ("t", 1): (3,)}))
+    bench = Harness(cluster, make_plan(cluster, {("t", 0): (3,), ("t", 1): (3,)}))
     at(bench, 3, lambda: cluster.kill(1))
     outcome = bench.apply()
     assert not outcome.ok
@@ -661,16 +661,16 @@ def test_an_undo_is_never_refused_because_of_others() -> None:
 TARGETS_LOST_JOURNAL = {("t", 0): (4, 2), ("t", 1): (4, 3), ("u", 0): (4, 1)}
 
 
-def make_bench_lost_journal() -> Bench:
+def make_bench_lost_journal() -> Harness:
     """Others have a rate that the run replaces, and an entry in a list that it adds to."""
     cluster = FakeCluster({1: "a", 2: "b", 3: "c", 4: "d"}, line_rate=20 * MB)
     cluster.add_topic("t", {0: (1, 2), 1: (2, 3), 2: (3, 1)}, size_bytes=40 * MB, configs={FOLLOWER_LIST: "2:9"})
     cluster.add_topic("u", {0: (3, 1)}, size_bytes=40 * MB)
     cluster.brokers[1].configs[LEADER_RATE] = "777"
-    return Bench(cluster, make_plan(cluster, TARGETS_LOST_JOURNAL))
+    return Harness(cluster, make_plan(cluster, TARGETS_LOST_JOURNAL))
 
 
-def killed_in_flight() -> Bench:
+def killed_in_flight() -> Harness:
     bench = make_bench_lost_journal()
 
     def kill(_: float) -> None:
@@ -748,7 +748,7 @@ def test_a_move_between_the_same_brokers_is_not_the_plans_where_no_run_was_begun
     cluster = FakeCluster({1: "a", 2: "b", 3: "c", 4: "d"}, line_rate=2 * MB)
     cluster.add_topic("t", {0: (1, 2)}, size_bytes=40 * MB, configs={FOLLOWER_LIST: "0:4"})
     cluster.brokers[4].configs[FOLLOWER_RATE] = "1000000"
-    bench = Bench(cluster, make_plan(cluster, {("t", 0): (4, 2)}))
+    bench = Harness(cluster, make_plan(cluster, {("t", 0): (4, 2)}))
     theirs = TopicPartition("t", 0)
     assert cluster.reassign({theirs: (1, 4, 2)}) == {theirs: None}
     with pytest.raises(RefusedError, match=r"other moves run on planned partitions: t-0 to \[1,4,2\]"):

@@ -17,28 +17,28 @@ from kafkakit.core.errors import (
 )
 from kafkakit.core.plan import DirMove
 from kafkakit.execution.act.control_requests import ControlRequests, ReceivedRequests
-from kafkakit.execution.decide.journal import What
-from kafkakit.execution.decide.schedule.work import Limits, RateRequest
+from kafkakit.execution.decide.journal import JournalSubject
+from kafkakit.execution.decide.schedule.work import RateRequest, ScheduleLimits
 from kafkakit.execution.decide.throttle import INSIDE_RATE
 from tests.clusters.plans import make_plan
 from tests.fakes.admin import FakeCluster
 from tests.fakes.control import FakeControlStore
 from tests.invariants.journal import verify_journal
-from tests.rigs.reassign import Bench
+from tests.rigs.reassign import Harness
 
 MB = 1_000_000
-ONE = Limits(into_each=1, out_each=1)
+ONE = ScheduleLimits(into_each=1, out_each=1)
 TOKEN = 7
 
 
-def make_bench(partitions: int = 4) -> Bench:
+def make_bench(partitions: int = 4) -> Harness:
     """Partitions of 20 MB on brokers 1 and 2 that go to 3 and 4."""
     cluster = FakeCluster({1: "a", 2: "b", 3: "a", 4: "b"}, line_rate=10 * MB)
     cluster.add_topic("t", dict.fromkeys(range(partitions), (1, 2)), size_bytes=20 * MB)
-    return Bench(cluster, make_plan(cluster, {("t", n): (3 + n % 2, 2) for n in range(partitions)}))
+    return Harness(cluster, make_plan(cluster, {("t", n): (3 + n % 2, 2) for n in range(partitions)}))
 
 
-def after(bench: Bench, seconds: float, action: Callable[[], object]) -> None:
+def after(bench: Harness, seconds: float, action: Callable[[], object]) -> None:
     due = bench.clock.elapsed + seconds
 
     def check(_: float) -> None:
@@ -133,19 +133,19 @@ def test_a_run_cut_while_it_aborts_on_request_says_to_finish_the_abort(error: Ba
     assert bench.run().abort().ok
 
 
-def make_inside_bench() -> Bench:
+def make_inside_bench() -> Harness:
     """A copy that is to change its log dir inside broker 1, and that takes for ever to do so."""
     cluster = FakeCluster({1: "a", 2: "b"}, dirs_per_broker=3)
     cluster.add_topic("t", {0: (1, 2)}, size_bytes=50 * MB)
     cluster.topics["t"].partitions[0].dirs[1] = "/data/1/0"
     move = DirMove(topic="t", partition=0, broker=1, source_dir="/data/1/0", target_dir="/data/1/1", size_bytes=50 * MB)
-    bench = Bench(cluster, replace(make_plan(cluster, {}, topics=["t"]), dir_moves=(move,)))
+    bench = Harness(cluster, replace(make_plan(cluster, {}, topics=["t"]), dir_moves=(move,)))
     bench.clock.on_sleep.remove(cluster.advance)
     bench.clock.on_sleep.append(cluster.replication.advance)
     return bench
 
 
-def futures(bench: Bench) -> dict[int, str]:
+def futures(bench: Harness) -> dict[int, str]:
     return bench.cluster.topics["t"].partitions[0].future_dirs
 
 
@@ -156,7 +156,7 @@ def stop() -> None:
 INSIDE = RateRequest(dirs_given=True, dirs_rate=5 * MB)
 
 
-def interrupt(bench: Bench) -> InterruptedRunError:
+def interrupt(bench: Harness) -> InterruptedRunError:
     after(bench, 3, stop)
     with pytest.raises(InterruptedRunError) as caught:
         bench.apply(rates=INSIDE)
@@ -210,7 +210,7 @@ def test_an_abort_remembers_the_dir_that_a_copy_was_taken_to_on_its_way() -> Non
     bench = make_inside_bench()
     interrupt(bench)
     journal = bench.journal()
-    seq = journal.intent(What.DIRS, {"replicas": [["t", 0, 1, "/data/1/2"]]})
+    seq = journal.intent(JournalSubject.DIRS, {"replicas": [["t", 0, 1, "/data/1/2"]]})
     journal.effect(seq, {"refused": []})
     futures(bench).clear()
     bench.cluster.topics["t"].partitions[0].dirs[1] = "/data/1/2"
@@ -225,7 +225,7 @@ def test_another_plan_waits_for_copies_between_dirs_under_the_throttle_of_the_fi
     bench = make_inside_bench()
     interrupt(bench)
     bench.cluster.add_topic("u", {0: (1,)}, size_bytes=MB)
-    other = Bench(bench.cluster, make_plan(bench.cluster, {("u", 0): (2,)}))
+    other = Harness(bench.cluster, make_plan(bench.cluster, {("u", 0): (2,)}))
     other.others = [bench.file]
     with pytest.raises(RefusedError, match=r"1 moves of /plans/p\.json run under its throttle"):
         other.apply()

@@ -14,7 +14,7 @@ from kafkakit.core.plan import DirMove
 from kafkakit.execution.act.control_requests import ControlRequests, ReceivedRequests
 from kafkakit.execution.act.leases import AWAY_S, Lease
 from kafkakit.execution.decide.runs import Commands, Request
-from kafkakit.execution.decide.schedule.work import Limits, Rates
+from kafkakit.execution.decide.schedule.work import BrokerRates, ScheduleLimits
 from kafkakit.execution.decide.throttle import FOLLOWER_RATE
 from kafkakit.reassign.act.control import note_pause
 from kafkakit.reassign.report.run import outcome_sections
@@ -23,22 +23,22 @@ from tests.clusters.plans import make_plan
 from tests.fakes.admin import FakeCluster
 from tests.fakes.control import FakeControlStore
 from tests.invariants.journal import verify_effects, verify_journal
-from tests.rigs.reassign import Bench, Killed
+from tests.rigs.reassign import Harness, Killed
 
 MB = 1_000_000
-ONE = Limits(into_each=1, out_each=1)
+ONE = ScheduleLimits(into_each=1, out_each=1)
 TOKEN = 7
 
 
-def make_bench(line_rate: float = 10 * MB, partitions: int = 6) -> Bench:
+def make_bench(line_rate: float = 10 * MB, partitions: int = 6) -> Harness:
     """Partitions of 20 MB on brokers 1 and 2 that go to 3 and 4."""
     cluster = FakeCluster({1: "a", 2: "b", 3: "a", 4: "b"}, line_rate=line_rate)
     cluster.add_topic("t", dict.fromkeys(range(partitions), (1, 2)), size_bytes=20 * MB)
     targets = {("t", n): (3 + n % 2, 2) for n in range(partitions)}
-    return Bench(cluster, make_plan(cluster, targets))
+    return Harness(cluster, make_plan(cluster, targets))
 
 
-def at(bench: Bench, second: float, action: Callable[[], object]) -> None:
+def at(bench: Harness, second: float, action: Callable[[], object]) -> None:
     def check(_: float) -> None:
         if bench.clock.elapsed > second:
             bench.clock.on_sleep.remove(check)
@@ -47,10 +47,10 @@ def at(bench: Bench, second: float, action: Callable[[], object]) -> None:
     bench.clock.on_sleep.append(check)
 
 
-class Office:
+class WindowHarness:
     """A control store with the control requests for one run."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: Harness) -> None:
         self.store = FakeControlStore()
         self.bench = bench
         self.requests = ControlRequests(self.store, bench.clock, bench.plan.cluster_id)
@@ -60,7 +60,7 @@ class Office:
         self.requests.request(TOKEN, "ann", **request)
 
 
-def submitted_at(bench: Bench) -> list[float]:
+def submitted_at(bench: Harness) -> list[float]:
     """When moves are sent; filled while a run works."""
     times: list[float] = []
     bench.cluster.before_call.append(lambda name, _: times.append(bench.clock.elapsed) if name == "reassign" else None)
@@ -77,7 +77,7 @@ def test_steps_roll_one_after_the_other_and_never_more_than_the_limits_allow() -
 
     bench.clock.on_sleep.append(count)
     times = submitted_at(bench)
-    assert bench.apply(limits=Limits(into_each=1, out_each=2)).ok
+    assert bench.apply(limits=ScheduleLimits(into_each=1, out_each=2)).ok
     assert most == 2
     assert len(times) >= 3
     verify_effects(verify_journal(bench.file.data), bench.cluster.calls)
@@ -85,7 +85,7 @@ def test_steps_roll_one_after_the_other_and_never_more_than_the_limits_allow() -
 
 def test_a_pause_starts_nothing_new_and_continue_goes_on() -> None:
     bench = make_bench()
-    office = Office(bench)
+    office = WindowHarness(bench)
     at(bench, 1, lambda: office.ask(paused=True))
     at(bench, 40, lambda: office.ask(paused=False))
     times = submitted_at(bench)
@@ -100,7 +100,7 @@ def test_a_pause_starts_nothing_new_and_continue_goes_on() -> None:
 
 def test_a_run_that_was_killed_while_it_was_paused_stays_paused() -> None:
     bench = make_bench()
-    office = Office(bench)
+    office = WindowHarness(bench)
     at(bench, 1, lambda: office.ask(paused=True))
 
     def stop() -> None:
@@ -122,21 +122,21 @@ def test_a_run_that_was_killed_while_it_was_paused_stays_paused() -> None:
 
 def test_other_rates_take_hold_while_the_run_works() -> None:
     bench = make_bench()
-    office = Office(bench)
-    at(bench, 3, lambda: office.ask(rates=Rates(into=5 * MB, out=5 * MB)))
+    office = WindowHarness(bench)
+    at(bench, 3, lambda: office.ask(rates=BrokerRates(into=5 * MB, out=5 * MB)))
     seen: list[str | None] = []
     at(bench, 6, lambda: seen.append(bench.cluster.brokers[3].configs.get(FOLLOWER_RATE)))
     outcome = bench.apply(rate=2 * MB, limits=ONE, orders=office.orders)
     assert outcome.ok
     assert seen == [str(5 * MB)]
-    assert outcome.rates == Rates(into=5 * MB, out=5 * MB)
+    assert outcome.rates == BrokerRates(into=5 * MB, out=5 * MB)
     assert not any(bench.configs().values())
 
 
 def test_an_abort_that_is_asked_for_cancels_and_puts_the_order_back() -> None:
     bench = make_bench(partitions=4)
     before = bench.lists()
-    office = Office(bench)
+    office = WindowHarness(bench)
     at(bench, 5, lambda: office.ask(abort=True))
     outcome = bench.apply(rate=4 * MB, limits=ONE, orders=office.orders)
     assert (outcome.direction.value, outcome.verdict) == ("abort", "incomplete")
@@ -253,7 +253,7 @@ def test_moves_to_a_broker_that_dies_wait_and_the_others_go_on() -> None:
     at(bench, 22, lambda: bench.cluster.revive(4))
     done: list[int] = []
     at(bench, 20, lambda: done.append(sum(v == (3, 2) for v in bench.lists().values())))
-    assert bench.apply(rate=20 * MB, limits=Limits(into_each=1, out_each=2)).ok
+    assert bench.apply(rate=20 * MB, limits=ScheduleLimits(into_each=1, out_each=2)).ok
     assert done == [3]
     assert any("broker 4 is not alive; waiting on it" in w for w in bench.reporter.warned)
     assert not any(bench.configs().values())
@@ -262,7 +262,7 @@ def test_moves_to_a_broker_that_dies_wait_and_the_others_go_on() -> None:
 def test_an_offline_dir_stops_the_sending_but_lets_the_others_arrive() -> None:
     bench = make_bench(line_rate=4 * MB)
     at(bench, 2, lambda: bench.cluster.fail_dir(4, "/data/4/0"))
-    outcome = bench.apply(rate=20 * MB, limits=Limits(into_each=1, out_each=2))
+    outcome = bench.apply(rate=20 * MB, limits=ScheduleLimits(into_each=1, out_each=2))
     assert "log dir went offline on a destination: 4:/data/4/0" in outcome.problems[0]
     assert "Repair the dir" in outcome.problems[0]
     assert sum(v == (3, 2) for v in bench.lists().values()) == 1
@@ -318,13 +318,13 @@ def test_without_a_throttle_the_eta_is_an_interval_and_the_next_run_uses_what_th
     assert "  measured, since no throttle limits it: 10 MB/s a broker" in bench.reporter.said
 
 
-@pytest.mark.parametrize("request_of_it", [{"paused": True}, {"rates": Rates(into=3 * MB, out=3 * MB)}])
+@pytest.mark.parametrize("request_of_it", [{"paused": True}, {"rates": BrokerRates(into=3 * MB, out=3 * MB)}])
 def test_a_run_that_was_paused_or_throttled_on_its_way_measures_no_link(request_of_it: dict[str, Any]) -> None:
     bench = make_bench()
-    office = Office(bench)
+    office = WindowHarness(bench)
     at(bench, 1, lambda: office.ask(**request_of_it))
-    at(bench, 40, lambda: office.ask(paused=False, rates=Rates()))
-    assert bench.apply(limits=Limits(into_each=2, out_each=2), orders=office.orders).ok
+    at(bench, 40, lambda: office.ask(paused=False, rates=BrokerRates()))
+    assert bench.apply(limits=ScheduleLimits(into_each=2, out_each=2), orders=office.orders).ok
     assert not [x for x in verify_journal(bench.file.data) if "link_bytes_per_s" in x["data"]]
 
 
@@ -352,7 +352,7 @@ def test_a_run_that_is_to_go_without_a_throttle_or_has_one_gets_no_warning() -> 
 OTHER = Holder(host="elsewhere", user="u", command="reassign apply", pid=2)
 
 
-def lease_of(bench: Bench, store: FakeControlStore, pid: int = 1) -> Lease:
+def lease_of(bench: Harness, store: FakeControlStore, pid: int = 1) -> Lease:
     holder = Holder(host="h", user="u", command="reassign apply", pid=pid)
     return Lease(
         store,
@@ -453,11 +453,11 @@ def test_looking_costs_no_full_read_of_the_cluster() -> None:
 
 
 def test_an_abort_that_is_cut_at_any_effect_can_be_made_again() -> None:
-    def stopped() -> Bench:
+    def stopped() -> Harness:
         bench = make_bench(partitions=4)
         at(bench, 3, press)
         with pytest.raises(InterruptedRunError):
-            bench.apply(rate=4 * MB, limits=Limits(into_each=2, out_each=4))
+            bench.apply(rate=4 * MB, limits=ScheduleLimits(into_each=2, out_each=4))
         return bench
 
     def press() -> None:
@@ -472,7 +472,7 @@ def test_an_abort_that_is_cut_at_any_effect_can_be_made_again() -> None:
             before = dict.fromkeys(bench.lists(), (1, 2))
             left = iter(range(number, -1, -1))
 
-            def die(name: str, _: object, bench: Bench = bench, after: bool = after, left: Any = left) -> None:
+            def die(name: str, _: object, bench: Harness = bench, after: bool = after, left: Any = left) -> None:
                 if next(left, None) == 0:
                     if not after:
                         raise Killed
@@ -502,7 +502,7 @@ def test_a_copy_on_a_detour_inside_its_broker_is_ours_after_a_crash() -> None:
         for n in (0, 1)
     )
     for death in range(3):
-        bench = Bench(cluster, replace(make_plan(cluster, {}, topics=["t"]), dir_moves=swap))
+        bench = Harness(cluster, replace(make_plan(cluster, {}, topics=["t"]), dir_moves=swap))
         seen = iter(range(1000))
 
         def die(name: str, _: object, seen: Any = seen, death: int = death) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from kafkakit.adapters.host import SystemClock
 from kafkakit.core.errors import ServiceStoppedError, TerminationRequested
-from kafkakit.registry.act.cluster import ClusterReader
+from kafkakit.registry.act.cluster import InventoryReader
 from kafkakit.registry.act.service import CallerFile, RegistryServer, run_server
 from kafkakit.registry.act.tag_store import TagStore
 from kafkakit.registry.commands.serve import ListenChoice
@@ -34,7 +34,7 @@ class Running:
         served, inventory, self.lines = served_on(folder, cluster, store, access=choice.access(), tokens=tokens)
         listener = open_http_listener("127.0.0.1:0", served.http, 1 << 20, None)
         self._server = RegistryServer(served.first, inventory, [("HTTP", listener)], self.lines.append)
-        self._reader = DirectReader(ClusterReader(cluster, TagStore(store, "registry"), SystemClock()))
+        self._reader = DirectReader(InventoryReader(cluster, TagStore(store, "registry"), SystemClock()))
         self._files: list[CallerFile] = choice.caller_files(served.first, tokens, self.lines.append)
 
     @property

@@ -18,9 +18,9 @@ from kafkakit.core.rpc import RpcCode, RpcError
 from kafkakit.registry import client as module
 from kafkakit.registry.client import RegistryClient, connect
 from kafkakit.registry.decide.access import Access, read_access
-from kafkakit.registry.decide.desired import BrokerEntry, OffsetPair, ReplicaList, TopicEntry
-from kafkakit.registry.decide.requests import CreateRequest, Role
-from kafkakit.registry.decide.tags import Kind, etag_of
+from kafkakit.registry.decide.desired_tags import BrokerEntry, OffsetPair, ReplicaList, TopicEntry
+from kafkakit.registry.decide.requests import CallRole, CreateRequest
+from kafkakit.registry.decide.tags import ObjectKind, etag_of
 from kafkakit.registry.decide.v2_calls import TranslatedOffset
 from tests.places import ROOT
 from tests.rigs.command_line import Home
@@ -116,8 +116,8 @@ CALLS: list[tuple[str, Answer, Callable[[RegistryClient], Any], Any]] = [
         lambda c: c.translate_offsets("g", "prod"),
         {"t:0": OffsetPair(upstreamOffset=9007199254740993, localOffset=2)},
     ),
-    ("PUT /v1/topics/tag/t?tag=a%3A1", (200, {}), lambda c: c.tag(Kind.TOPIC, "t", {"a": "1"}), None),
-    ("PUT /v1/brokers/tag/7?tag=a%3A1", (200, {}), lambda c: c.tag(Kind.BROKER, "7", {"a": "1"}), None),
+    ("PUT /v1/topics/tag/t?tag=a%3A1", (200, {}), lambda c: c.tag(ObjectKind.TOPIC, "t", {"a": "1"}), None),
+    ("PUT /v1/brokers/tag/7?tag=a%3A1", (200, {}), lambda c: c.tag(ObjectKind.BROKER, "7", {"a": "1"}), None),
     (
         'POST /v1/topics/create {"topic":{"name":"n"},"target_broker_ids":[1]}',
         (200, {}),
@@ -145,7 +145,7 @@ def test_tags_are_changed_by_etag_in_version_2() -> None:
     with answering(lambda _: result(next(codes))) as rig, connect(rig.url) as client:
 
         def change() -> None:
-            client.change_tags(Kind.TOPIC, "t", {"a": "1", "b": "1"}, {"a": "2"})
+            client.change_tags(ObjectKind.TOPIC, "t", {"a": "1", "b": "1"}, {"a": "2"})
 
         change()
         sent = json.loads(rig.got[0].removeprefix("POST /v2/tags "))["changes"]
@@ -184,10 +184,10 @@ def test_a_server_without_version_2_gets_version_1_after_another_look() -> None:
         "DELETE /v1/topics/tag/t?tag=team": (200, {}),
     }
     with answering(answers) as rig, connect(rig.url) as client:
-        client.change_tags(Kind.TOPIC, "t", {"team": "a"}, {"x": "1"})
+        client.change_tags(ObjectKind.TOPIC, "t", {"team": "a"}, {"x": "1"})
         assert [line.split(" {")[0] for line in rig.got] == ["POST /v2/tags", *answers]
         with pytest.raises(ConflictError):
-            client.change_tags(Kind.TOPIC, "t", {"team": "b"}, {"x": "1"})
+            client.change_tags(ObjectKind.TOPIC, "t", {"team": "b"}, {"x": "1"})
         assert rig.got[len(answers) + 1 :] == ["GET /v1/topics?name=t"]
         with pytest.raises(RpcError, match="Not Found"):
             client.history()
@@ -224,7 +224,7 @@ def test_history_is_read_page_by_page() -> None:
         return 200, {"entries": [entry, entry], "next_page_token": "" if "page_token=b" in request else "b"}
 
     with answering(page) as rig, connect(rig.url) as client:
-        assert len(client.history(Kind.TOPIC, "t")) == 4
+        assert len(client.history(ObjectKind.TOPIC, "t")) == 4
         assert len(client.history(most=2)) == 2
     assert rig.got[0] == "GET /v2/history?kind=topic&name=t&page_size=1000"
     assert rig.got[2] == "GET /v2/history?page_size=2"
@@ -312,7 +312,7 @@ def test_type_checkers_of_applications_use_the_annotations() -> None:
     assert (ROOT / "kafkakit/py.typed").is_file()
 
 
-ANYTHING = Access(by_digest=read_access(CALLERS.encode(), "tokens"), anonymous=frozenset(Role), names=None)
+ANYTHING = Access(by_digest=read_access(CALLERS.encode(), "tokens"), anonymous=frozenset(CallRole), names=None)
 
 
 @pytest.fixture(scope="module")
@@ -343,11 +343,11 @@ def test_the_client_reads_and_changes(secured: tuple[Registry, bool], files: Pat
         server = f"https://{host}:{registry.addresses['HTTP'].rpartition(':')[2]}"
         with connect(server, **given) as client:
             before = client.topics()["test1"].tags
-            client.change_tags(Kind.TOPIC, "test1", before, {"from": host})
-            client.tag(Kind.BROKER, "1001", {"from": host})
+            client.change_tags(ObjectKind.TOPIC, "test1", before, {"from": host})
+            client.tag(ObjectKind.BROKER, "1001", {"from": host})
             assert client.topics(["from:" + host]).keys() == {"test1"}
             assert client.brokers()[1001].tags == {"from": host}
-            assert client.history(Kind.TOPIC, "test1")[0].by == "root"
+            assert client.history(ObjectKind.TOPIC, "test1")[0].by == "root"
 
 
 def test_another_side_than_the_one_that_is_meant_is_refused(

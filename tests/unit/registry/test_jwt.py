@@ -23,7 +23,7 @@ from kafkakit.core.errors import InputError, MissingExtraError, TryLaterError
 from kafkakit.core.rpc import RpcCode, RpcError
 from kafkakit.registry.act.service import KNOWN_S, SignedTokens
 from kafkakit.registry.decide.access import Access, JwtRules, caller_of, jwt_in, read_jwt_rules
-from kafkakit.registry.decide.requests import Role
+from kafkakit.registry.decide.requests import CallRole
 from kafkakit.wiring import open_token_verifier, threads_of_requests
 from tests.rigs.command_line import Home
 from tests.rigs.registry import serving
@@ -235,12 +235,12 @@ callers:
 def test_the_first_rule_that_fits_gives_the_rights() -> None:
     rules = read_jwt_rules(RULES.encode(), "rules")
     dev = caller_of(claims(), rules)
-    assert dev.roles == {Role.READ, Role.TAG}
+    assert dev.roles == {CallRole.READ, CallRole.TAG}
     assert (dev.name, dev.topics, dev.brokers) == ("jwt:alice", ("dev-*",), ())
     assert dev.expires_s is not None
     assert dev.has_expired(time.time() + 331)
     assert not dev.has_expired(time.time() + 300)
-    assert caller_of(claims(env="prod"), rules).roles == set(Role)
+    assert caller_of(claims(env="prod"), rules).roles == set(CallRole)
     for other in ({"groups": ["x"]}, {"groups": None}, {"groups": {"dev": 1}}, {"groups": "develop"}):
         with pytest.raises(RpcError) as refused:
             caller_of(claims(**other), rules)

@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from kafkakit.core.errors import InputError, UsageError
-from kafkakit.registry.decide.desired import LabelImport, import_labels, parse_label_map, read_objects
-from kafkakit.registry.decide.tags import Kind
+from kafkakit.registry.decide.desired_tags import LabelImport, import_labels, parse_label_map, read_objects
+from kafkakit.registry.decide.tags import ObjectKind
 
 
 def pod(name: str, node: str = "", **labels: str) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def pod(name: str, node: str = "", **labels: str) -> dict[str, Any]:
 def tags(items: list[dict[str, Any]], **given: Any) -> dict[str, list[Any]]:
     request = LabelImport(**{"tag_of": {"zone": "z"}, **given})
     data = json.dumps({"apiVersion": "v1", "kind": "List", "items": items}).encode()
-    rules = import_labels(read_objects(data, "f"), request, "f").rules[Kind.BROKER]
+    rules = import_labels(read_objects(data, "f"), request, "f").rules[ObjectKind.BROKER]
     return {",".join(f"{k}:{v}" for k, v in rule.tags.items()): list(rule.names) for rule in rules}
 
 

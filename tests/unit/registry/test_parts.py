@@ -16,14 +16,14 @@ from kafkakit.core.model import TopicPartition, decode_tags
 from kafkakit.core.records import Record
 from kafkakit.core.rpc import RpcCode, RpcError, is_loopback
 from kafkakit.registry.commands.serve import ListenChoice
-from kafkakit.registry.decide.access import BURST, Access, Admission, Caller, Rates, read_access
-from kafkakit.registry.decide.inventory import BrokerFacts, Change, Inventory, TopicFacts
+from kafkakit.registry.decide.access import BURST, Access, Admission, Caller, CallRates, read_access
+from kafkakit.registry.decide.inventory import Inventory, InventoryChange, RegisteredBroker, RegisteredTopic
 from kafkakit.registry.decide.offsets import checkpoint_topic, fold_checkpoints
 from kafkakit.registry.decide.requests import (
     RPC_BY_NAME,
     RPCS,
+    CallRole,
     CreateRequest,
-    Role,
     TopicsReply,
     candidates,
     join_json,
@@ -35,7 +35,7 @@ from kafkakit.registry.decide.requests import (
     route,
     to_json,
 )
-from kafkakit.registry.decide.tags import Kind, encode_tags, keys_to_delete, merged, parse_tags, tags_to_set
+from kafkakit.registry.decide.tags import ObjectKind, encode_tags, keys_to_delete, merge_tags, parse_tags, tags_to_set
 from kafkakit.wiring import registry_codec
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -116,16 +116,16 @@ def test_a_token_has_the_roles_and_names_of_its_caller() -> None:
     away = {"host": "evil.example", "origin": "http://evil.example"}
     ci = access.identify({"authorization": "Bearer ci-token", **away}, "10.0.0.1")
     assert ci.name == "ci"
-    ci.require(Role.TAG, "topic", ["ci-a"])
-    ci.require(Role.READ, "topic", [])
-    assert code_of(lambda: ci.require(Role.TAG, "topic", ["ci-a", "other"])) is RpcCode.PERMISSION_DENIED
-    assert code_of(lambda: ci.require(Role.TAG, "broker", ["1"])) is RpcCode.PERMISSION_DENIED
-    assert code_of(lambda: ci.require(Role.CREATE, "topic", ["ci-a"])) is RpcCode.PERMISSION_DENIED
-    access.identify({"authorization": "bearer root-token"}, "10.0.0.1").require(Role.CREATE, "topic", ["x"])
+    ci.require(CallRole.TAG, "topic", ["ci-a"])
+    ci.require(CallRole.READ, "topic", [])
+    assert code_of(lambda: ci.require(CallRole.TAG, "topic", ["ci-a", "other"])) is RpcCode.PERMISSION_DENIED
+    assert code_of(lambda: ci.require(CallRole.TAG, "broker", ["1"])) is RpcCode.PERMISSION_DENIED
+    assert code_of(lambda: ci.require(CallRole.CREATE, "topic", ["ci-a"])) is RpcCode.PERMISSION_DENIED
+    access.identify({"authorization": "bearer root-token"}, "10.0.0.1").require(CallRole.CREATE, "topic", ["x"])
     for wrong in ("Bearer nope", "Bearer ", "Basic ci-token", "ci-token", "Bearer ci-tokén"):
         given = {"authorization": wrong}
         assert code_of(lambda given=given: access.identify(given, "127.0.0.1")) is RpcCode.UNAUTHENTICATED
-    assert access.identify({}, "127.0.0.1").roles == {Role.READ}
+    assert access.identify({}, "127.0.0.1").roles == {CallRole.READ}
     assert code_of(lambda: access.identify({}, "10.0.0.1")) is RpcCode.UNAUTHENTICATED
 
 
@@ -159,9 +159,9 @@ HERE, HOST = "http://127.0.0.1:8080", "127.0.0.1:8080"
     ],
 )
 def test_pages_of_other_servers_get_nothing_without_a_token(headers: dict[str, str], refused: RpcCode | None) -> None:
-    access = Access(by_digest={}, anonymous=frozenset({Role.READ}), names=frozenset({"registry.internal"}))
+    access = Access(by_digest={}, anonymous=frozenset({CallRole.READ}), names=frozenset({"registry.internal"}))
     if refused is None:
-        assert access.identify(headers, "127.0.0.1").roles == {Role.READ}
+        assert access.identify(headers, "127.0.0.1").roles == {CallRole.READ}
     else:
         assert code_of(lambda: access.identify(headers, "127.0.0.1")) is refused
 
@@ -173,7 +173,7 @@ def test_the_names_of_a_server_are_where_it_listens_and_what_is_given() -> None:
 
 
 def test_with_tls_any_name_will_do_as_the_certificate_has_it() -> None:
-    access = Access(by_digest={}, anonymous=frozenset({Role.READ}), names=None)
+    access = Access(by_digest={}, anonymous=frozenset({CallRole.READ}), names=None)
     access.identify({"host": "registry.internal", "origin": "https://registry.internal"}, "10.0.0.1")
     assert code_of(lambda: access.identify({"host": "a", "origin": "https://b"}, "::1")) is RpcCode.UNAUTHENTICATED
 
@@ -206,7 +206,7 @@ def test_addresses_of_this_host_are_known() -> None:
 
 
 def test_callers_wait_for_a_token_or_are_refused() -> None:
-    admission = Admission(Rates(reads_per_s=2, writes_per_s=1, timeout_s=5))
+    admission = Admission(CallRates(reads_per_s=2, writes_per_s=1, timeout_s=5))
     waits = [admission.take("a", 0.0, 5.0, is_read=True) for _ in range(BURST + 3)]
     assert waits == [0.0] * BURST + [0.5, 1.0, 1.5]
     with pytest.raises(RpcError, match="wait time exceeded") as caught:
@@ -220,7 +220,7 @@ def test_callers_wait_for_a_token_or_are_refused() -> None:
 
 
 def test_deadlines_are_the_usual_one_or_at_most_three_times_that() -> None:
-    admission = Admission(Rates(reads_per_s=2, writes_per_s=1, timeout_s=5))
+    admission = Admission(CallRates(reads_per_s=2, writes_per_s=1, timeout_s=5))
     assert [admission.deadline_s(given) for given in (None, 1.0, 14.0, 60.0)] == [5, 1, 14, 15]
     assert [parse_timeout(text) for text in ("5S", "100m", "1M", "2H", "10u", "7n")] == pytest.approx(
         [5, 0.1, 60, 7200, 1e-5, 7e-9]
@@ -234,9 +234,9 @@ def test_deadlines_are_the_usual_one_or_at_most_three_times_that() -> None:
 
 @pytest.mark.parametrize("rpc", RPCS, ids=[rpc.name for rpc in RPCS])
 def test_each_call_has_its_path(rpc: object) -> None:
-    from kafkakit.registry.decide.requests import Rpc
+    from kafkakit.registry.decide.requests import CallRoute
 
-    assert isinstance(rpc, Rpc)
+    assert isinstance(rpc, CallRoute)
     segments = tuple("x" if part[0] == "{" else part for part in rpc.segments)
     found, fields = route(rpc.http_method, segments)
     assert (found, set(fields.values()) <= {"x"}) == (rpc, True)
@@ -262,21 +262,21 @@ def test_tags_are_read_and_checked() -> None:
         assert code_of(lambda given=wrong: parse_tags(given)) is RpcCode.INVALID_ARGUMENT
     for wrong in ([], ["id:1"], ["a\n:b"], ["a:b\x07"], ["k" * 129 + ":v"], ["k:" + "v" * 1025], ["\u202e:x"],
                   ["tagMarkedForDeletionTime:1"]):  # fmt: skip
-        assert code_of(lambda given=wrong: tags_to_set(Kind.BROKER, given)) is RpcCode.INVALID_ARGUMENT
-    assert tags_to_set(Kind.TOPIC, ["id:1"]) == {"id": "1"}
+        assert code_of(lambda given=wrong: tags_to_set(ObjectKind.BROKER, given)) is RpcCode.INVALID_ARGUMENT
+    assert tags_to_set(ObjectKind.TOPIC, ["id:1"]) == {"id": "1"}
     full = {f"k{n}": "v" for n in range(1000)}
-    assert code_of(lambda: merged(Kind.TOPIC, "t", full, {"one": "more"})) is RpcCode.INVALID_ARGUMENT
+    assert code_of(lambda: merge_tags(ObjectKind.TOPIC, "t", full, {"one": "more"})) is RpcCode.INVALID_ARGUMENT
 
 
 @pytest.mark.parametrize("number", [101, 150, 1000, 1500])
 def test_many_tags_of_kafka_kit_can_be_changed(number: int) -> None:
     full = {f"k{n}": "v" for n in range(number)}
-    assert merged(Kind.TOPIC, "t", full, {"k7": "new"}) == {**full, "k7": "new"}
+    assert merge_tags(ObjectKind.TOPIC, "t", full, {"k7": "new"}) == {**full, "k7": "new"}
     if number < 1000:
-        assert len(merged(Kind.TOPIC, "t", full, {"one": "more"})) == number + 1
+        assert len(merge_tags(ObjectKind.TOPIC, "t", full, {"one": "more"})) == number + 1
     large = {f"k{n}": "v" * 1000 for n in range(62)}
-    assert merged(Kind.BROKER, "1", large, {"k7": "short"})["k7"] == "short"
-    assert code_of(lambda: merged(Kind.BROKER, "1", large, {"k7": "v" * 1001})) is RpcCode.INVALID_ARGUMENT
+    assert merge_tags(ObjectKind.BROKER, "1", large, {"k7": "short"})["k7"] == "short"
+    assert code_of(lambda: merge_tags(ObjectKind.BROKER, "1", large, {"k7": "v" * 1001})) is RpcCode.INVALID_ARGUMENT
 
 
 @pytest.mark.parametrize("data", [b"{}", b'{"a":"1","b":"\\u003cx\\u003e \\u0026"}', '{"ä":"ö"}'.encode()])
@@ -295,10 +295,10 @@ def test_what_holds_no_tags_is_named(data: bytes) -> None:
 
 def inventory() -> Inventory:
     made = Inventory()
-    brokers = tuple(BrokerFacts(id=n, rack=rack) for n, rack in ((1, "a"), (2, "a"), (3, "b"), (4, "b"), (5, "c")))
-    topics = (TopicFacts(name="old", replicas=((0, (1, 3)), (1, (1, 5)))),)
+    brokers = tuple(RegisteredBroker(id=n, rack=rack) for n, rack in ((1, "a"), (2, "a"), (3, "b"), (4, "b"), (5, "c")))
+    topics = (RegisteredTopic(name="old", replicas=((0, (1, 3)), (1, (1, 5)))),)
     tags = {"broker": {"1": {"pool": "x"}, "3": {"pool": "x"}, "5": {"pool": "x"}, "9": {"pool": "x"}}}
-    made.apply(Change(began_at=AT, brokers=brokers, topics=topics, tags=tags))
+    made.apply(InventoryChange(began_at=AT, brokers=brokers, topics=topics, tags=tags))
     return made
 
 
@@ -419,4 +419,4 @@ def test_parts_of_a_reply_are_joined() -> None:
 
 def test_a_caller_is_named_in_its_refusal() -> None:
     with pytest.raises(RpcError, match="ci has no right to delete topic x"):
-        Caller(name="ci", roles=frozenset({Role.DELETE}), topics=("y",)).require(Role.DELETE, "topic", ["x"])
+        Caller(name="ci", roles=frozenset({CallRole.DELETE}), topics=("y",)).require(CallRole.DELETE, "topic", ["x"])

@@ -23,11 +23,11 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.rpc import RpcAnswer, RpcCall, RpcError
 from kafkakit.execution.act.journal_files import AuditLog
 from kafkakit.registry.act import service as run
-from kafkakit.registry.act.cluster import ClusterReader
+from kafkakit.registry.act.cluster import InventoryReader
 from kafkakit.registry.act.service import RegistryServer
 from kafkakit.registry.act.tag_store import TagStore
-from kafkakit.registry.decide.access import Access, Rates, read_access
-from kafkakit.registry.decide.requests import Role
+from kafkakit.registry.decide.access import Access, CallRates, read_access
+from kafkakit.registry.decide.requests import CallRole
 from tests.fakes.control import FakeControlStore
 from tests.places import ROOT
 from tests.rigs.command_line import Home
@@ -57,7 +57,7 @@ def registry(tmp_path: Path) -> Iterator[Registry]:
 def test_a_caller_above_its_rate_is_told_when_to_come_again(tmp_path: Path) -> None:
     import grpc
 
-    with serving(tmp_path, rates=Rates(reads_per_s=0.01, writes_per_s=1, timeout_s=0.01)) as registry:
+    with serving(tmp_path, rates=CallRates(reads_per_s=0.01, writes_per_s=1, timeout_s=0.01)) as registry:
         answered = [registry.curl("GET", "/v1/brokers/list") for _ in range(11)]
         assert [a.status for a in answered] == [200] * 10 + [429]
         assert answered[-1].body == {"code": 8, "message": "wait time exceeded", "details": []}
@@ -230,9 +230,9 @@ def test_a_record_without_tags_is_named_and_passed_over(registry: Registry) -> N
 
 
 def registry_kind(name: str) -> Any:
-    from kafkakit.registry.decide.tags import Kind
+    from kafkakit.registry.decide.tags import ObjectKind
 
-    return Kind(name)
+    return ObjectKind(name)
 
 
 def test_a_server_is_stopped_once_however_often_it_is_told(tmp_path: Path) -> None:
@@ -242,7 +242,9 @@ def test_a_server_is_stopped_once_however_often_it_is_told(tmp_path: Path) -> No
     service.at_stop.append(lambda: stops.append(1))
     server.stop()
     assert stops == []
-    server.start(DirectReader(ClusterReader(small_cluster(), TagStore(FakeControlStore(), "registry"), SystemClock())))
+    server.start(
+        DirectReader(InventoryReader(small_cluster(), TagStore(FakeControlStore(), "registry"), SystemClock()))
+    )
 
     def stop(_: int) -> None:
         together.wait()
@@ -260,7 +262,9 @@ def test_a_call_that_does_not_end_keeps_no_server_from_its_end(tmp_path: Path, m
     service, inventory, _ = service_on(tmp_path, small_cluster(), FakeControlStore())
     monkeypatch.setattr(service, "drain", lambda _: asyncio.sleep(60))
     server = RegistryServer(service, inventory, [], print)
-    server.start(DirectReader(ClusterReader(small_cluster(), TagStore(FakeControlStore(), "registry"), SystemClock())))
+    server.start(
+        DirectReader(InventoryReader(small_cluster(), TagStore(FakeControlStore(), "registry"), SystemClock()))
+    )
     server.stop()
     assert not any(thread.name == "registry" for thread in threading.enumerate())
 
@@ -275,7 +279,9 @@ def test_a_request_that_hangs_outlives_no_stop_and_is_told(tmp_path: Path, monke
 
     service, inventory, lines = service_on(tmp_path, small_cluster(), FakeControlStore())
     server = RegistryServer(service, inventory, [], print)
-    server.start(DirectReader(ClusterReader(small_cluster(), TagStore(FakeControlStore(), "registry"), SystemClock())))
+    server.start(
+        DirectReader(InventoryReader(small_cluster(), TagStore(FakeControlStore(), "registry"), SystemClock()))
+    )
     asyncio.run_coroutine_threadsafe(service.read_in_thread(time.monotonic() + 600, hang), server._loop)
     assert begun.wait(120)
     server.stop()
@@ -401,7 +407,7 @@ def test_a_long_reply_does_not_hold_up_others(tmp_path: Path) -> None:
     async def both() -> list[str]:
         ended: list[str] = []
         service, inventory, _ = service_on(tmp_path, cluster, store)
-        inventory.apply(ClusterReader(cluster, TagStore(store, "registry"), SystemClock()).read())
+        inventory.apply(InventoryReader(cluster, TagStore(store, "registry"), SystemClock()).read())
 
         async def ask(path: str) -> None:
             answered = await service.http(RpcCall(method="GET", path=path, body=b"", remote="127.0.0.1"))
@@ -426,7 +432,7 @@ from kafkakit.adapters.host import SystemClock
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.execution.act.journal_files import AuditLog
 from kafkakit.registry.act import service as run
-from kafkakit.registry.act.cluster import ClusterReader
+from kafkakit.registry.act.cluster import InventoryReader
 from kafkakit.registry.act.cluster import ReaderProcess
 from kafkakit.registry.act.service import RegistryServer
 from kafkakit.registry.act.tag_store import TagStore
@@ -440,7 +446,7 @@ cluster.add_topic("t", {0: (1,)})
 def open_reader():
     if tries:
         raise tries.pop()
-    return ClusterReader(cluster, TagStore(FakeControlStore(), "r"), SystemClock())
+    return InventoryReader(cluster, TagStore(FakeControlStore(), "r"), SystemClock())
 
 changes, ended = [], threading.Event()
 reader = ReaderProcess(open_reader, 0.02)
@@ -484,7 +490,7 @@ def test_a_reading_that_nobody_can_read_is_an_end_too() -> None:
 def test_a_service_that_cannot_take_readings_in_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     service, inventory, _ = service_on(tmp_path, small_cluster(), FakeControlStore())
     server = RegistryServer(service, inventory, [], print)
-    reader = DirectReader(ClusterReader(small_cluster(), TagStore(FakeControlStore(), "registry"), SystemClock()))
+    reader = DirectReader(InventoryReader(small_cluster(), TagStore(FakeControlStore(), "registry"), SystemClock()))
 
     def defect(_: object) -> None:
         raise RuntimeError("no such partition")
@@ -500,8 +506,8 @@ def test_the_process_that_reads_ends_with_its_parent() -> None:
 
 
 def test_roles_are_what_files_name() -> None:
-    assert sorted(Role) == ["create", "delete", "read", "tag"]
-    assert EVERYTHING.identify({}, "10.0.0.1").roles == set(Role)
+    assert sorted(CallRole) == ["create", "delete", "read", "tag"]
+    assert EVERYTHING.identify({}, "10.0.0.1").roles == set(CallRole)
 
 
 # -- TLS --------------------------------------------------------------------------------------------

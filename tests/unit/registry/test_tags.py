@@ -15,7 +15,7 @@ from kafkakit.execution.act.leases import Lease
 from kafkakit.registry.act import v2
 from kafkakit.registry.act.tag_store import Compaction, TagHistory, TagStore
 from kafkakit.registry.act.upkeep import CleanupPorts, PeriodicCleanup, clean_up, plan_cleanups
-from kafkakit.registry.decide.inventory import Touched
+from kafkakit.registry.decide.inventory import ChangedObject
 from kafkakit.registry.decide.tags import (
     ANOTHER_PROGRAM,
     MARK,
@@ -24,13 +24,13 @@ from kafkakit.registry.decide.tags import (
     MAX_ENTRIES,
     CleanupRules,
     HistoryDocument,
-    Kind,
-    announced,
+    ObjectKind,
+    announce_change,
     encode_history,
     encode_tags,
     plan_cleanup,
     read_history,
-    settled,
+    settle_document,
 )
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.fakes.control import FakeControlStore
@@ -64,7 +64,7 @@ class EndingStore(FakeControlStore):
 
 
 def shown(history: TagHistory) -> list[tuple[str, dict[str, tuple[str | None, str | None]]]]:
-    made = history.of(Kind.TOPIC, "t").made
+    made = history.of(ObjectKind.TOPIC, "t").made
     return [(entry.by, {each.key: (each.old, each.new) for each in entry.changes}) for entry in made]
 
 
@@ -73,26 +73,26 @@ def shown(history: TagHistory) -> list[tuple[str, dict[str, tuple[str | None, st
 def test_a_program_that_ends_anywhere_leaves_old_or_new_and_the_history_of_it(at: int, is_after: bool) -> None:
     store = EndingStore()
     tags = TagStore(store, "r")
-    tags.acting_for("a").put(Kind.TOPIC, "t", {"k": "1"})
+    tags.acting_for("a").put(ObjectKind.TOPIC, "t", {"k": "1"})
     store.left, store.is_after = at, is_after
     with pytest.raises(EndedError):
-        tags.acting_for("b").put(Kind.TOPIC, "t", {"k": "2"})
+        tags.acting_for("b").put(ObjectKind.TOPIC, "t", {"k": "2"})
     store.left = None
-    present = tags.get(Kind.TOPIC, "t")
+    present = tags.get(ObjectKind.TOPIC, "t")
     first, second = ("a", {"k": (None, "1")}), ("b", {"k": ("1", "2")})
     assert present in ({"k": "1"}, {"k": "2"})
     assert shown(tags.history) == ([first, second] if present == {"k": "2"} else [first])
-    tags.acting_for("c").put(Kind.TOPIC, "t", {"k": "3"})
+    tags.acting_for("c").put(ObjectKind.TOPIC, "t", {"k": "3"})
     third = ("c", {"k": (present["k"], "3")})
     assert shown(tags.history) == ([first, second, third] if present == {"k": "2"} else [first, third])
-    assert not any(entry.is_pending for entry in tags.history.of(Kind.TOPIC, "t").entries)
+    assert not any(entry.is_pending for entry in tags.history.of(ObjectKind.TOPIC, "t").entries)
 
 
 @pytest.mark.parametrize("at", [1, 2, 3])
 def test_an_answer_that_is_lost_loses_no_entry(at: int) -> None:
     store = FakeControlStore()
     tags = TagStore(store, "r")
-    tags.put(Kind.TOPIC, "t", {"k": "1"})
+    tags.put(ObjectKind.TOPIC, "t", {"k": "1"})
     original, seen = store.cas, list[str]()
 
     def losing(path: str, value: bytes, expected: int | None) -> int:
@@ -103,11 +103,11 @@ def test_an_answer_that_is_lost_loses_no_entry(at: int) -> None:
 
     store.cas = losing  # type: ignore[method-assign]
     try:
-        tags.put(Kind.TOPIC, "t", {"k": "2"})
+        tags.put(ObjectKind.TOPIC, "t", {"k": "2"})
     except TryLaterError:
         assert at < 3
     store.cas = original  # type: ignore[method-assign]
-    tags.put(Kind.TOPIC, "t", {"k": "2"})
+    tags.put(ObjectKind.TOPIC, "t", {"k": "2"})
     assert [changes for _, changes in shown(tags.history)] == [{"k": (None, "1")}, {"k": ("1", "2")}]
 
 
@@ -120,11 +120,11 @@ def foreign(store: FakeControlStore, tags: dict[str, str]) -> None:
 def test_another_program_is_seen_at_the_next_write_and_reading() -> None:
     store = FakeControlStore()
     tags = TagStore(store, "r", by="a")
-    tags.put(Kind.TOPIC, "t", {"k": "1"})
+    tags.put(ObjectKind.TOPIC, "t", {"k": "1"})
     foreign(store, {"k": "x", "z": "1"})
     seen = (ANOTHER_PROGRAM, {"k": ("1", "x"), "z": (None, "1")})
     assert shown(tags.history)[1:] == [seen]
-    assert tags.put(Kind.TOPIC, "t", {"k": "2"}) == {"k": "2", "z": "1"}
+    assert tags.put(ObjectKind.TOPIC, "t", {"k": "2"}) == {"k": "2", "z": "1"}
     assert shown(tags.history)[1:] == [seen, ("a", {"k": ("x", "2")})]
 
 
@@ -133,11 +133,11 @@ def test_a_change_by_another_program_is_entered_once() -> None:
     tags = TagStore(store, "r")
     foreign(store, {"k": "1"})
     foreign(store, {"k": "2"})
-    assert tags.history.notice(Kind.TOPIC, "t", {"k": "1"})
-    assert not tags.history.notice(Kind.TOPIC, "t", {"k": "1"})
+    assert tags.history.notice(ObjectKind.TOPIC, "t", {"k": "1"})
+    assert not tags.history.notice(ObjectKind.TOPIC, "t", {"k": "1"})
     assert shown(tags.history) == [(ANOTHER_PROGRAM, {"k": ("1", "2")})]
-    tags.acting_for("a").put(Kind.TOPIC, "t", {"k": "3"})
-    assert not tags.history.notice(Kind.TOPIC, "t", {"k": "2"})
+    tags.acting_for("a").put(ObjectKind.TOPIC, "t", {"k": "3"})
+    assert not tags.history.notice(ObjectKind.TOPIC, "t", {"k": "2"})
     assert len(shown(tags.history)) == 2
 
 
@@ -145,12 +145,12 @@ def test_a_change_that_came_too_late_is_in_no_history() -> None:
     """Two servers announce a change of the same version; one of them makes it."""
     store = FakeControlStore()
     tags = TagStore(store, "r", by="a")
-    tags.put(Kind.TOPIC, "t", {"k": "1"})
-    slow = tags.history.read(Kind.TOPIC, "t")
+    tags.put(ObjectKind.TOPIC, "t", {"k": "1"})
+    slow = tags.history.read(ObjectKind.TOPIC, "t")
     found = store.get(PATH)
     assert found is not None
     slow.announce({"k": "1"}, found.version, {"k": "slow"}, "slow")
-    tags.acting_for("b").put(Kind.TOPIC, "t", {"k": "2"})
+    tags.acting_for("b").put(ObjectKind.TOPIC, "t", {"k": "2"})
     assert [by for by, _ in shown(tags.history)] == ["a", "b"]
     slow.confirm({"k": "slow"}, 99)
     assert [by for by, _ in shown(tags.history)] == ["a", "b"]
@@ -159,8 +159,8 @@ def test_a_change_that_came_too_late_is_in_no_history() -> None:
 def test_a_value_that_comes_back_is_a_change_of_its_own() -> None:
     store = FakeControlStore()
     tags = TagStore(store, "r", by="a")
-    tags.put(Kind.TOPIC, "t", {"k": "1"})
-    tags.put(Kind.TOPIC, "t", {"k": "2"})
+    tags.put(ObjectKind.TOPIC, "t", {"k": "1"})
+    tags.put(ObjectKind.TOPIC, "t", {"k": "2"})
     foreign(store, {"k": "1"})
     assert shown(tags.history)[2:] == [(ANOTHER_PROGRAM, {"k": ("2", "1")})]
 
@@ -168,22 +168,22 @@ def test_a_value_that_comes_back_is_a_change_of_its_own() -> None:
 def test_what_was_announced_and_never_made_is_taken_for_no_later_change() -> None:
     store = FakeControlStore()
     tags = TagStore(store, "r", by="a")
-    tags.put(Kind.TOPIC, "t", {"k": "1"})
+    tags.put(ObjectKind.TOPIC, "t", {"k": "1"})
     found = store.get(PATH)
     assert found is not None
-    tags.history.read(Kind.TOPIC, "t").announce({"k": "1"}, found.version, {"k": "slow"}, "slow")
+    tags.history.read(ObjectKind.TOPIC, "t").announce({"k": "1"}, found.version, {"k": "slow"}, "slow")
     for value in ("x", "slow"):
         foreign(store, {"k": value})
-        assert tags.history.notice(Kind.TOPIC, "t", {})
+        assert tags.history.notice(ObjectKind.TOPIC, "t", {})
     assert [by for by, _ in shown(tags.history)] == ["a", ANOTHER_PROGRAM, ANOTHER_PROGRAM]
 
 
 def test_a_deletion_has_an_entry_and_a_new_record_begins_after_it() -> None:
     store = FakeControlStore()
     tags = TagStore(store, "r", by="a")
-    tags.put(Kind.TOPIC, "t", {"k": "1"})
-    assert tags.acting_for("cleanup").drop(Kind.TOPIC, "t", lambda present: True)
-    tags.put(Kind.TOPIC, "t", {"k": "2"})
+    tags.put(ObjectKind.TOPIC, "t", {"k": "1"})
+    assert tags.acting_for("cleanup").drop(ObjectKind.TOPIC, "t", lambda present: True)
+    tags.put(ObjectKind.TOPIC, "t", {"k": "2"})
     assert shown(tags.history) == [
         ("a", {"k": (None, "1")}), ("cleanup", {"k": ("1", None)}), ("a", {"k": (None, "2")}),
     ]  # fmt: skip
@@ -192,22 +192,24 @@ def test_a_deletion_has_an_entry_and_a_new_record_begins_after_it() -> None:
 def test_what_changes_nothing_has_no_entry() -> None:
     store = FakeControlStore()
     tags = TagStore(store, "r")
-    tags.put(Kind.TOPIC, "t", {"k": "1"})
+    tags.put(ObjectKind.TOPIC, "t", {"k": "1"})
     writes = store.writes
-    tags.put(Kind.TOPIC, "t", {"k": "1"})
-    tags.change(Kind.TOPIC, "never", lambda present: present)
+    tags.put(ObjectKind.TOPIC, "t", {"k": "1"})
+    tags.change(ObjectKind.TOPIC, "never", lambda present: present)
     assert store.writes == writes
     with pytest.raises(RpcError):
-        tags.remove(Kind.TOPIC, "never", frozenset({"k"}))
+        tags.remove(ObjectKind.TOPIC, "never", frozenset({"k"}))
     assert store.writes == writes
 
 
 def grown(count: int, make: Callable[[int], dict[str, str]], step_s: float = 0) -> HistoryDocument:
-    document = settled(None, {}, None, 0)
+    document = settle_document(None, {}, None, 0)
     before: dict[str, str] = {}
     for number in range(1, count + 1):
         after = make(number)
-        document = settled(announced(document, before, after, "a", number * step_s), after, number, number * step_s)
+        document = settle_document(
+            announce_change(document, before, after, "a", number * step_s), after, number, number * step_s
+        )
         before = after
     return document
 
@@ -235,15 +237,15 @@ def test_a_document_is_bounded_in_entries_age_and_size() -> None:
 def test_compaction_drops_what_is_too_old() -> None:
     store, now_s = FakeControlStore(), [time.time()]
     tags = TagStore(store, "r", now_s=lambda: now_s[0])
-    tags.put(Kind.TOPIC, "t", {"k": "1"})
+    tags.put(ObjectKind.TOPIC, "t", {"k": "1"})
     assert tags.history.compact().changed == 0
     now_s[0] += MAX_AGE_S / 2
-    tags.put(Kind.TOPIC, "u", {"k": "1"})
+    tags.put(ObjectKind.TOPIC, "u", {"k": "1"})
     now_s[0] += MAX_AGE_S * 0.6
     assert tags.history.compact().changed == 1
     assert [name for _, name, _ in tags.history.all()] == ["u"]
-    assert tags.get(Kind.TOPIC, "t") == {"k": "1"}
-    tags.put(Kind.TOPIC, "t", {"k": "2"})
+    assert tags.get(ObjectKind.TOPIC, "t") == {"k": "1"}
+    tags.put(ObjectKind.TOPIC, "t", {"k": "2"})
     assert shown(tags.history)[-1] == ("kafkakit", {"k": ("1", "2")})
 
 
@@ -251,7 +253,7 @@ def test_compaction_passes_a_history_over_that_it_cannot_read() -> None:
     store, now_s = FakeControlStore(), [time.time()]
     tags = TagStore(store, "r", now_s=lambda: now_s[0])
     for name in ("a", "b", "c"):
-        tags.put(Kind.TOPIC, name, {"k": "1"})
+        tags.put(ObjectKind.TOPIC, name, {"k": "1"})
     found = store.get("r/history/topic/b")
     assert found is not None
     store.cas("r/history/topic/b", b"[1]", found.version)
@@ -264,10 +266,10 @@ def test_compaction_passes_a_history_over_that_it_cannot_read() -> None:
 def test_a_change_that_was_made_and_not_confirmed_is_copied_and_one_that_was_not_made_is_not(is_after: bool) -> None:
     store, other = EndingStore(), FakeControlStore()
     source, target = TagStore(store, "r"), TagStore(other, "x/r")
-    source.acting_for("a").put(Kind.TOPIC, "t", {"k": "1"})
+    source.acting_for("a").put(ObjectKind.TOPIC, "t", {"k": "1"})
     store.left, store.is_after = 1, is_after
     with pytest.raises(EndedError):
-        source.acting_for("b").put(Kind.TOPIC, "t", {"k": "2"})
+        source.acting_for("b").put(ObjectKind.TOPIC, "t", {"k": "2"})
     store.left = None
     source_writes = store.writes
     ((kind, name, made),) = source.history.made()
@@ -284,9 +286,9 @@ def test_a_change_that_is_under_way_in_the_target_is_confirmed_among_those_that_
     now_s = [1000.0]
     source = TagStore(FakeControlStore(), "r", by="a", now_s=lambda: now_s[0])
     target = TagStore(FakeControlStore(), "r", by="b", now_s=lambda: now_s[0])
-    source.put(Kind.TOPIC, "t", {"k": "1"})
+    source.put(ObjectKind.TOPIC, "t", {"k": "1"})
     now_s[0] += 1
-    target.put(Kind.TOPIC, "t", {"k": "2"})
+    target.put(ObjectKind.TOPIC, "t", {"k": "2"})
 
     other, original = target.history, target._store.cas
     paths = list[str]()
@@ -300,8 +302,8 @@ def test_a_change_that_is_under_way_in_the_target_is_confirmed_among_those_that_
 
     target._store.cas = copied_before_the_tags  # type: ignore[method-assign]
     now_s[0] += 1
-    target.put(Kind.TOPIC, "t", {"k": "4"})
-    found = other.of(Kind.TOPIC, "t")
+    target.put(ObjectKind.TOPIC, "t", {"k": "4"})
+    found = other.of(ObjectKind.TOPIC, "t")
     assert [(entry.by, entry.at, entry.is_pending) for entry in found.entries] == [
         ("a", 1000, False),
         ("b", 1001, False),
@@ -316,11 +318,11 @@ def test_of_too_many_copied_changes_the_oldest_are_left() -> None:
     for number in range(MAX_ENTRIES):
         for store in (source, target):
             now_s[0] += 1
-            store.put(Kind.TOPIC, "t", {"k": f"{number}"})
+            store.put(ObjectKind.TOPIC, "t", {"k": f"{number}"})
     ((kind, name, made),) = source.history.made()
     assert target.history.adopt(kind, name, made, dry_run=False)
     assert not target.history.adopt(kind, name, made, dry_run=False)
-    found = target.history.of(Kind.TOPIC, "t").made
+    found = target.history.of(ObjectKind.TOPIC, "t").made
     assert [entry.at for entry in found] == [now_s[0] - MAX_ENTRIES + 1 + n for n in range(MAX_ENTRIES)]
 
 
@@ -380,7 +382,7 @@ def test_a_vanished_object_is_marked_then_deleted_with_its_record_and_never_agai
     assert rig.records("topic") == {"test1": {"team": "b"}}
     rig.clock.advance(10_000)
     assert rig.ours() == []
-    (entry,) = [e for e in rig.ports.tags.history.of(Kind.TOPIC, "gone").made if e.changes[0].new is None]
+    (entry,) = [e for e in rig.ports.tags.history.of(ObjectKind.TOPIC, "gone").made if e.changes[0].new is None]
     assert {(c.key, c.old) for c in entry.changes} >= {("team", "a")}
     assert entry.by == "cleanup"
 
@@ -395,7 +397,7 @@ def test_an_object_that_is_back_loses_its_mark_and_keeps_its_tags() -> None:
 
 @pytest.mark.parametrize("mark", ["", "soon", "-5", "99999999999", "1e3"])
 def test_a_mark_that_is_no_time_of_the_past_is_made_anew(mark: str) -> None:
-    plan = plan_cleanup(Kind.TOPIC, {"gone": {"a": "1", MARK: mark}, "t": {}}, {"t"}, NOW_S, RULES)
+    plan = plan_cleanup(ObjectKind.TOPIC, {"gone": {"a": "1", MARK: mark}, "t": {}}, {"t"}, NOW_S, RULES)
     assert (plan.marks, plan.drops) == (("gone",), ())
 
 
@@ -439,7 +441,7 @@ def test_nothing_is_done_where_too_many_are_gone_or_the_listing_is_incomplete() 
 def test_the_share_is_of_the_tagged_objects(gone: int, share: str, is_done: bool) -> None:
     table = {**{f"gone{n}": {"a": "1"} for n in range(gone)}, **{f"t{n}": {"a": "1"} for n in range(100 - gone)}}
     existing = {name for name in table if name.startswith("t")}
-    plan = plan_cleanup(Kind.TOPIC, table, existing, NOW_S, CleanupRules(max_share=Fraction(share)))
+    plan = plan_cleanup(ObjectKind.TOPIC, table, existing, NOW_S, CleanupRules(max_share=Fraction(share)))
     assert (plan.refused == "", len(plan.marks)) == (is_done, gone if is_done else 0)
 
 
@@ -560,7 +562,7 @@ class StalledHistory(TagHistory):
         self.begun, self.goes_on = threading.Event(), threading.Event()
         self.noticed = list[str]()
 
-    def notice(self, kind: Kind, name: str, old: Mapping[str, str]) -> bool:
+    def notice(self, kind: ObjectKind, name: str, old: Mapping[str, str]) -> bool:
         self.noticed.append(name)
         self.begun.set()
         assert self.goes_on.wait(120)
@@ -569,8 +571,8 @@ class StalledHistory(TagHistory):
         return True
 
 
-def changed(*names: str) -> list[Touched]:
-    return [Touched(kind=Kind.TOPIC, name=name, old_tags={"a": "1"}) for name in names]
+def changed(*names: str) -> list[ChangedObject]:
+    return [ChangedObject(kind=ObjectKind.TOPIC, name=name, old_tags={"a": "1"}) for name in names]
 
 
 def history_thread() -> threading.Thread:
@@ -613,7 +615,7 @@ def test_a_history_that_is_not_kept_is_told_once_a_reason() -> None:
     noticed: list[str] = []
 
     class Refusing(StalledHistory):
-        def notice(self, kind: Kind, name: str, old: Mapping[str, str]) -> bool:
+        def notice(self, kind: ObjectKind, name: str, old: Mapping[str, str]) -> bool:
             noticed.append(name)
             if (error := told.pop(0)) is not None:
                 raise error
@@ -632,7 +634,7 @@ def test_a_history_that_cannot_be_read_is_told_once(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(v2, "_LOOK_S", 0.001)
 
     class Unreadable(StalledHistory):
-        def notice(self, kind: Kind, name: str, old: Mapping[str, str]) -> bool:
+        def notice(self, kind: ObjectKind, name: str, old: Mapping[str, str]) -> bool:
             return True
 
         def compact(self) -> Compaction:

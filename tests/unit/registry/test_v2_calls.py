@@ -13,8 +13,8 @@ import pytest
 
 from kafkakit.core.rpc import RpcCode, RpcError
 from kafkakit.registry.decide.access import Access, Caller
-from kafkakit.registry.decide.requests import Role
-from kafkakit.registry.decide.tags import Kind, etag_of
+from kafkakit.registry.decide.requests import CallRole
+from kafkakit.registry.decide.tags import ObjectKind, etag_of
 from kafkakit.registry.decide.v2_calls import (
     CALLS_V2,
     SERVICE_V2,
@@ -130,7 +130,7 @@ def test_many_objects_in_one_request(registry: Registry, call: Call) -> None:
     assert results[1]["tags"] == {"team": "a"}
     assert results[1]["etag"] == etag_of({"team": "a"})
     assert "reserved" in results[3]["message"]
-    assert registry.inventory.tags[Kind.BROKER]["1001"] == {"team": "a"}
+    assert registry.inventory.tags[ObjectKind.BROKER]["1001"] == {"team": "a"}
     assert names(call(registry, "ListBrokers", {"query": "team = a"})) == [1001]
     assert [line["outcome"] for line in registry.audited()[-2:]] == ["begun", "done"]
 
@@ -141,9 +141,9 @@ def test_ten_thousand_tags_are_refused_and_a_thousand_in_all_are_the_most(regist
         reply = call(registry, "ChangeTags", {"changes": [{"kind": "topic", "name": "test1", "set": tags}]})
         return int(reply.body["results"][0]["code"] if "results" in reply.body else reply.body["code"])
 
-    assert (code(10_000), registry.inventory.tags[Kind.TOPIC].get("test1")) == (3, None)
+    assert (code(10_000), registry.inventory.tags[ObjectKind.TOPIC].get("test1")) == (3, None)
     assert (code(1_000), code(1, first=1_000)) == (0, 3)
-    assert len(registry.inventory.tags[Kind.TOPIC]["test1"]) == 1_000
+    assert len(registry.inventory.tags[ObjectKind.TOPIC]["test1"]) == 1_000
 
 
 def test_brokers_are_known_by_their_ids_alone(tmp_path: Path, call: Call) -> None:
@@ -195,7 +195,7 @@ def test_a_request_with_a_key_is_carried_out_once(registry: Registry, call: Call
     assert first["results"][0]["changed"]
     call(registry, "ChangeTags", one("topic", "test1", set={"a": "2"}))
     assert call(registry, "ChangeTags", request, key).body == first
-    assert registry.inventory.tags[Kind.TOPIC]["test1"] == {"a": "2"}
+    assert registry.inventory.tags[ObjectKind.TOPIC]["test1"] == {"a": "2"}
     other = call(registry, "ChangeTags", one("topic", "test1", set={"a": "3"}), key)
     assert other.code == RpcCode.INVALID_ARGUMENT
     assert "came with another request" in other.body["message"]
@@ -228,7 +228,7 @@ def test_another_server_and_one_that_starts_later_give_the_first_reply(tmp_path:
         assert len(second.audited()) == 0
     with serving(folders[2], cluster, store) as third:
         assert call(third, "ChangeTags", request, key).body == reply
-        assert third.inventory.tags[Kind.TOPIC]["test1"] == {"a": "2"}
+        assert third.inventory.tags[ObjectKind.TOPIC]["test1"] == {"a": "2"}
 
 
 def test_requests_that_come_together_with_one_key_are_carried_out_once(registry: Registry, call: Call) -> None:
@@ -242,7 +242,7 @@ def test_requests_that_come_together_with_one_key_are_carried_out_once(registry:
 
 
 def test_rights_are_those_of_the_names(tmp_path: Path, call: Call) -> None:
-    caller = Caller(name="ci", roles=frozenset({Role.READ, Role.TAG}), topics=("test1",), brokers=())
+    caller = Caller(name="ci", roles=frozenset({CallRole.READ, CallRole.TAG}), topics=("test1",), brokers=())
     digest = hashlib.sha256(b"alice").hexdigest()
     with serving(tmp_path, access=Access(by_digest={digest: caller})) as registry:
         assert call(registry, "ListTopics", {}).code == RpcCode.UNAUTHENTICATED
@@ -325,7 +325,7 @@ def test_offsets_are_translated_with_their_intervals(tmp_path: Path, call: Call)
 def test_kafka_kits_own_call_below_v2_stays(registry: Registry) -> None:
     answered = registry.curl("POST", "/v2/brokers/tag", "-d", '{"tags":["a:b"],"ids":[1001]}')
     assert (answered.status, answered.body) == (200, {})
-    assert registry.inventory.tags[Kind.BROKER]["1001"] == {"a": "b"}
+    assert registry.inventory.tags[ObjectKind.BROKER]["1001"] == {"a": "b"}
 
 
 @pytest.mark.parametrize(

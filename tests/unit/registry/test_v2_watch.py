@@ -12,8 +12,8 @@ import pytest
 
 from kafkakit.core.rpc import RpcCode
 from kafkakit.registry.act import v2 as watches
-from kafkakit.registry.decide.inventory import Change
-from kafkakit.registry.decide.tags import ANOTHER_PROGRAM, Kind, encode_tags
+from kafkakit.registry.decide.inventory import InventoryChange
+from kafkakit.registry.decide.tags import ANOTHER_PROGRAM, ObjectKind, encode_tags
 from kafkakit.registry.decide.v2_calls import CALL_V2_BY_NAME, SERVICE_V2
 from kafkakit.wiring import registry_codec
 from tests.fakes.admin import FakeCluster
@@ -98,7 +98,7 @@ def test_a_client_that_does_not_read_holds_up_no_other(tmp_path: Path) -> None:
         assert next(events)["type"] == "start"
         for number in range(40):
             tags = {f"t{i:03}": {"n": str(number)} for i in range(300)}
-            now = Change(began_at=datetime.now(UTC), began_s=time.monotonic(), tags={Kind.TOPIC: tags})
+            now = InventoryChange(began_at=datetime.now(UTC), began_s=time.monotonic(), tags={ObjectKind.TOPIC: tags})
             registry.reader.receive(now)
             assert registry.server.is_alive()
         assert http_v2(registry, "GetTopic", {"name": "t000"}).body["tags"] == {"n": "39"}

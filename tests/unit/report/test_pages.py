@@ -13,7 +13,7 @@ from jinja2 import UndefinedError
 from kafkakit.core.cluster_facts import GroupState
 from kafkakit.report.pages import _environment, checked_drawing, round_top
 from kafkakit.streams.model.route import Lane, Route
-from kafkakit.streams.routes.decide import RouteFacts, SegmentFacts, SegmentReader
+from kafkakit.streams.routes.decide import ReadingGroup, RouteFacts, SegmentFacts
 from kafkakit.streams.routes.pathways import SeenEdge, SeenEdges
 from kafkakit.streams.routes.topology import NodeKind, Observed, picture_source, stream_graph, topology_page
 from tests.places import ROOT
@@ -125,7 +125,7 @@ def observed(streams: list[tuple[list[tuple[str, str]], set[str]]]) -> Observed:
         segments = tuple(segment(n, topic=f"{name}{number}", cluster=at) for n, (name, at) in enumerate(topics, 1))
         lanes = tuple(Lane(name=f"l{each.id}", segments=(each,)) for each in segments)
         readers = tuple(
-            SegmentReader(segment=each.id, group=group, state=GroupState.STABLE, members=1, unread=0)
+            ReadingGroup(segment=each.id, group=group, state=GroupState.STABLE, members=1, unread=0)
             for each in segments
             for group in sorted(groups)
         )

@@ -5,28 +5,28 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.core.cluster_facts import Sample
+from kafkakit.core.cluster_facts import MetricSample
 from kafkakit.lint.decide.files import read_text
 from kafkakit.rollout.decide.plan import at_time, difference, row_of, side_of_cluster, side_of_files
 from kafkakit.rollout.decide.rollout import Signal, datadog_queries, look_of, prometheus_queries
 from tests.fakes.admin import FakeCluster
-from tests.rigs.rollouts import Bench, DyingCluster
+from tests.rigs.rollouts import DyingCluster, Harness
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
+def bench(tmp_path: Path) -> Harness:
+    return Harness(tmp_path)
 
 
-def other(tmp_path: Path) -> Bench:
+def other(tmp_path: Path) -> Harness:
     cluster = DyingCluster({11: "a", 12: "b", 13: "c"}, cluster_id="other")
     cluster.add_topic("a", {0: (11, 12, 13)}, configs={"retention.ms": "5"})
-    return Bench(tmp_path / "other", cluster)
+    return Harness(tmp_path / "other", cluster)
 
 
-def test_clusters_with_other_brokers_are_compared_by_what_all_brokers_share(bench: Bench, tmp_path: Path) -> None:
+def test_clusters_with_other_brokers_are_compared_by_what_all_brokers_share(bench: Harness, tmp_path: Path) -> None:
     there = other(tmp_path)
     for broker in (11, 12, 13):
         there.cluster.brokers[broker].configs["log.retention.ms"] = "7"
@@ -41,7 +41,7 @@ def test_clusters_with_other_brokers_are_compared_by_what_all_brokers_share(benc
     ]
 
 
-def test_of_a_file_only_its_resources_are_compared(bench: Bench) -> None:
+def test_of_a_file_only_its_resources_are_compared(bench: Harness) -> None:
     bench.cluster.topics["a"].configs.update({"retention.ms": "5", "segment.ms": "6"})
     bench.cluster.topics["b"].configs["retention.ms"] = "5"
     text = "kafkakit: cluster\nconfig: {num.io.threads: 9}\ntopics:\n  - name: a\n    config: {retention.ms: 7}\n"
@@ -55,7 +55,7 @@ def test_of_a_file_only_its_resources_are_compared(bench: Bench) -> None:
     assert difference(live, live) == ()
 
 
-def test_an_earlier_time_is_what_is_set_without_what_was_written_since(bench: Bench) -> None:
+def test_an_earlier_time_is_what_is_set_without_what_was_written_since(bench: Harness) -> None:
     bench.cluster.topics["b"].configs["retention.ms"] = "1"
     before = bench.clock.now()
     bench.apply(bench.plan("retention.ms=5", topics="a,b"))
@@ -82,9 +82,13 @@ def test_a_metrics_answer_is_a_look_and_old_samples_are_none() -> None:
     fresh, old = NOW - timedelta(seconds=5), NOW - timedelta(seconds=500)
     look = look_of(
         {
-            Signal.SHRINKS: (Sample({}, 0.5, fresh), Sample({}, 0.25, fresh)),
-            Signal.REQUEST_MS: (Sample({}, 9.0, fresh), Sample({}, float("nan"), fresh), Sample({}, 4.0, fresh)),
-            Signal.EXPANDS: (Sample({}, 1.0, old),),
+            Signal.SHRINKS: (MetricSample({}, 0.5, fresh), MetricSample({}, 0.25, fresh)),
+            Signal.REQUEST_MS: (
+                MetricSample({}, 9.0, fresh),
+                MetricSample({}, float("nan"), fresh),
+                MetricSample({}, 4.0, fresh),
+            ),
+            Signal.EXPANDS: (MetricSample({}, 1.0, old),),
             Signal.CLIENT_ERRORS: (),
         },
         queries,

@@ -27,7 +27,7 @@ from kafkakit.rollout.decide.plan import (
 )
 from kafkakit.rollout.decide.settings import (
     ClusterConfigs,
-    Resolved,
+    ResolvedSettings,
     SettingChange,
     StepChoice,
     StepShares,
@@ -39,22 +39,22 @@ from kafkakit.rollout.decide.settings import (
     plan_steps,
     resolve,
 )
-from tests.rigs.rollouts import Bench, rules
+from tests.rigs.rollouts import Harness, rules
 
 DAY = "86400000"
 BROKER, TOPIC = ResourceKind.BROKER, ResourceKind.TOPIC
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
+def bench(tmp_path: Path) -> Harness:
+    return Harness(tmp_path)
 
 
 def rows(plan: ConfigPlan) -> list[tuple[str, str, str | None, str | None]]:
     return [(c.where, c.key, c.before, c.after) for c in plan.all_changes]
 
 
-def test_words_with_each_scope(bench: Bench) -> None:
+def test_words_with_each_scope(bench: Harness) -> None:
     bench.cluster.topics["b"].configs["retention.ms"] = DAY
     assert rows(bench.plan(f"retention.ms={DAY}", topics="a,b")) == [("topic a", "retention.ms", None, DAY)]
     assert rows(bench.plan("log.retention.ms=5", brokers=(2,))) == [("broker 2", "log.retention.ms", None, "5")]
@@ -67,7 +67,7 @@ def test_words_with_each_scope(bench: Bench) -> None:
     assert rows(bench.plan(topics="b", deleted=("retention.ms",))) == [("topic b", "retention.ms", DAY, None)]
 
 
-def test_a_plan_says_what_must_restart_and_what_it_takes_back(bench: Bench) -> None:
+def test_a_plan_says_what_must_restart_and_what_it_takes_back(bench: Harness) -> None:
     bench.cluster.own_static[2] = {"replica.fetch.max.bytes": "7"}
     plan = bench.plan("replica.fetch.max.bytes=5", f"log.retention.ms={DAY}", cluster_default=True)
     assert [(c.name, c.before, c.after) for c in plan.restarts] == [("1", None, "5"), ("2", "7", "5"), ("3", None, "5")]
@@ -103,12 +103,12 @@ def test_a_plan_says_what_must_restart_and_what_it_takes_back(bench: Bench) -> N
         (("controller.quorum.voters=1@a:1",), {"all_brokers": True}, "controller.quorum.voters is never changed"),
     ],
 )
-def test_what_cannot_be_asked_for(bench: Bench, words: tuple[str, ...], scope: dict[str, Any], said: str) -> None:
+def test_what_cannot_be_asked_for(bench: Harness, words: tuple[str, ...], scope: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         bench.plan(*words, **scope)
 
 
-def test_what_a_broker_never_changes_is_not_taken_out_either(bench: Bench) -> None:
+def test_what_a_broker_never_changes_is_not_taken_out_either(bench: Harness) -> None:
     with pytest.raises(UsageError, match=r"node\.id is never changed"):
         bench.plan(all_brokers=True, deleted=("node.id",))
 
@@ -129,7 +129,7 @@ def test_what_a_broker_never_changes_is_not_taken_out_either(bench: Bench) -> No
 @pytest.mark.parametrize("scope", [{"all_brokers": True}, {"cluster_default": True}])
 @pytest.mark.parametrize("key", ["num.io.threads", "log.cleaner.threads", "remote.log.reader.threads"])
 def test_a_thread_pool_goes_from_half_to_double(
-    bench: Bench, now: str, wanted: str, said: str | None, scope: dict[str, bool], key: str
+    bench: Harness, now: str, wanted: str, said: str | None, scope: dict[str, bool], key: str
 ) -> None:
     bench.cluster.static_settings[key] = now
     errors = [f.message for f in bench.plan(f"{key}={wanted}", **scope).errors if f.rule == "KKV003"]  # type: ignore[arg-type]
@@ -137,7 +137,7 @@ def test_a_thread_pool_goes_from_half_to_double(
     assert all(message.startswith(f"{key} {wanted} ") and said in message for message in errors if said)
 
 
-def test_a_thread_pool_counts_from_what_each_broker_runs_with(bench: Bench) -> None:
+def test_a_thread_pool_counts_from_what_each_broker_runs_with(bench: Harness) -> None:
     bench.cluster.static_settings["background.threads"] = "4"
     bench.cluster.own_static[3] = {"background.threads": "9"}
     bench.cluster.brokers[2].configs["background.threads"] = "64"
@@ -160,7 +160,7 @@ def test_a_thread_pool_counts_from_what_each_broker_runs_with(bench: Bench) -> N
     ],
 )
 def test_what_brokers_refuse_is_an_error_whatever_lint_leaves_out(
-    bench: Bench, before: str | None, word: str, rule: str
+    bench: Harness, before: str | None, word: str, rule: str
 ) -> None:
     """An ignored rule, one whose level was lowered, and a value of now that was refused as well."""
     if before is not None:
@@ -172,14 +172,14 @@ def test_what_brokers_refuse_is_an_error_whatever_lint_leaves_out(
     assert bench.plan("retention.ms=86400000", topics="a", lint_with=replace(rules(), rules=())).errors == ()
 
 
-def test_a_broker_that_does_not_answer_is_named_and_not_planned_for(bench: Bench) -> None:
+def test_a_broker_that_does_not_answer_is_named_and_not_planned_for(bench: Harness) -> None:
     bench.cluster.kill(3)
     assert "broker 3 does not answer" in bench.plan("log.retention.ms=1", all_brokers=True).warnings[0]
     with pytest.raises(UsageError, match="broker 3 does not answer"):
         bench.plan("log.retention.ms=1", brokers=(3,))
 
 
-def test_a_default_that_a_broker_hides_is_warned_of(bench: Bench) -> None:
+def test_a_default_that_a_broker_hides_is_warned_of(bench: Harness) -> None:
     bench.cluster.brokers[2].configs["log.retention.ms"] = "9"
     plan = bench.plan("log.retention.ms=1", cluster_default=True)
     assert plan.warnings == ("broker 2 has its own log.retention.ms, which the cluster default does not change",)
@@ -199,7 +199,7 @@ topics:
 """
 
 
-def test_files_of_lint_are_what_is_wanted(bench: Bench) -> None:
+def test_files_of_lint_are_what_is_wanted(bench: Harness) -> None:
     bench.cluster.topics["a"].configs.update({"segment.ms": "9000", "max.message.bytes": "77"})
     plan = bench.plan(files=(read_text("prod.yaml", FILE).pieces,))
     assert [row for row in rows(plan) if row[0] == "topic a"] == [("topic a", "retention.ms", None, "5000")]
@@ -211,14 +211,14 @@ def test_files_of_lint_are_what_is_wanted(bench: Bench) -> None:
         bench.plan(files=both)
 
 
-def test_keys_of_plugins_in_files_are_left_out(bench: Bench) -> None:
+def test_keys_of_plugins_in_files_are_left_out(bench: Harness) -> None:
     text = FILE.replace("log.retention.ms", "num.io.thread: 3\n  confluent.x.y: 4\n  log.retention.ms")
     plan = bench.plan(files=(read_text("prod.yaml", text).pieces,))
     assert {c.key for c in plan.all_changes if c.kind is BROKER} == {"log.retention.ms", "replica.fetch.max.bytes"}
     assert "not settings of Kafka fake, and left out: confluent.x.y, num.io.thread" in plan.warnings
 
 
-def test_a_finding_of_lint_is_ended_by_its_plan(bench: Bench) -> None:
+def test_a_finding_of_lint_is_ended_by_its_plan(bench: Harness) -> None:
     bench.cluster.topics["a"].configs["retention.ms"] = DAY
     plan = bench.plan(findings=("KKR201",))
     # With all rules b and c have this finding, too, but lint does not print it.
@@ -232,7 +232,7 @@ def test_a_finding_of_lint_is_ended_by_its_plan(bench: Bench) -> None:
         bench.plan(findings=("KKX999",))
 
 
-def test_findings_of_lint_and_audits_from_a_file(bench: Bench) -> None:
+def test_findings_of_lint_and_audits_from_a_file(bench: Harness) -> None:
     findings = [
         {"rule": "KKR1", "where": "topic a of prod", "key": "segment.ms", "expected": "600000", "fingerprint": "f1"},
         {"rule": "KKR2", "where": "partition b-0 of prod", "repair": "retention.ms=5\nsegment.ms=7", "cluster": "prod"},
@@ -289,7 +289,7 @@ def schema() -> dict[str, Any]:
     return found
 
 
-def test_a_plan_survives_its_file_and_fits_its_schema(bench: Bench) -> None:
+def test_a_plan_survives_its_file_and_fits_its_schema(bench: Harness) -> None:
     plan = bench.plan("log.cleaner.backoff.ms=1", "replica.fetch.max.bytes=5", cluster_default=True)
     data = encode_config_plan(plan)
     assert decode_config_plan(data, "p") == plan
@@ -303,20 +303,20 @@ def test_a_plan_survives_its_file_and_fits_its_schema(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("field", ["before", "after", "key", "name"])
-def test_a_plan_that_was_changed_by_hand_is_refused(bench: Bench, field: str) -> None:
+def test_a_plan_that_was_changed_by_hand_is_refused(bench: Harness, field: str) -> None:
     body = json.loads(encode_config_plan(bench.plan(f"retention.ms={DAY}", topics="a")))
     body["changes"][0][field] = body["steps"][0]["changes"][0][field] = "b"
     with pytest.raises(InputError, match="its hash does not fit"):
         decode_config_plan(json.dumps(body).encode(), "p")
 
 
-def test_a_plan_of_another_kind_or_with_a_secret_is_refused(bench: Bench) -> None:
+def test_a_plan_of_another_kind_or_with_a_secret_is_refused(bench: Harness) -> None:
     plan = bench.plan(f"retention.ms={DAY}", topics="a")
     with pytest.raises(InputError, match="is not a Kafka cluster id"):
         decode_config_plan(encode_config_plan(replace(plan, cluster_id="../etc")), "p")
     change = SettingChange(kind=BROKER, name="1", key="node.id", before="1", after="7")
     older = make_plan(
-        Resolved(changes=(), restarts=(change,)),
+        ResolvedSettings(changes=(), restarts=(change,)),
         bench.configs,
         FindingsChange(),
         created_at=plan.created_at,
@@ -411,7 +411,7 @@ def test_shares_of_brokers_go_rack_by_rack() -> None:
     assert list(broker_waves([], parse_steps("1,rest"))) == []
 
 
-def test_shares_are_steps_of_topics_brokers_and_a_trial_of_the_default(bench: Bench) -> None:
+def test_shares_are_steps_of_topics_brokers_and_a_trial_of_the_default(bench: Harness) -> None:
     for name in ("d", "e", "f"):
         bench.cluster.add_topic(name, {0: (1, 2, 3)}, size_bytes=1)
     shares = parse_steps("1,50%,rest")
@@ -485,7 +485,7 @@ def test_steps_lead_from_what_is_set_to_what_is_wanted_and_nothing_else(
     assert hash_of("f", steps) == hash_of("f", plan_steps(resolved.changes, resolved.restarts, configs, size))
 
 
-def test_a_brokers_own_value_is_no_trial_of_the_default(bench: Bench) -> None:
+def test_a_brokers_own_value_is_no_trial_of_the_default(bench: Harness) -> None:
     """Each broker has its value from its own step, and keeps it; the last wave is not tried."""
     wanted = [WantedSetting(kind=BROKER, name=name, key="log.retention.ms", value=value)
               for name, value in (("1", "7"), (CLUSTER_DEFAULT, "5"))]  # fmt: skip
@@ -497,7 +497,7 @@ def test_a_brokers_own_value_is_no_trial_of_the_default(bench: Bench) -> None:
     ]  # fmt: skip
 
 
-def test_topics_and_brokers_are_named_as_everywhere(bench: Bench) -> None:
+def test_topics_and_brokers_are_named_as_everywhere(bench: Harness) -> None:
     def wheres(**scope: Any) -> list[str]:
         word = "segment.ms=600000" if "topics" in scope else "log.retention.ms=5"
         return [row[0] for row in rows(bench.plan(word, **scope))]
@@ -514,7 +514,7 @@ def test_topics_and_brokers_are_named_as_everywhere(bench: Bench) -> None:
         wheres(brokers=("where disk = nvme",))
 
 
-def test_what_a_cluster_default_runs_with_is_what_all_brokers_run_with(bench: Bench) -> None:
+def test_what_a_cluster_default_runs_with_is_what_all_brokers_run_with(bench: Harness) -> None:
     for broker in (1, 2, 3):
         bench.cluster.own_static[broker] = {"log.retention.ms": "9"}
     (change,) = bench.plan("log.retention.ms=5", cluster_default=True).changes
@@ -524,7 +524,7 @@ def test_what_a_cluster_default_runs_with_is_what_all_brokers_run_with(bench: Be
     assert change.in_force is None
 
 
-def test_a_brokers_own_value_is_not_what_the_cluster_default_runs_with(bench: Bench) -> None:
+def test_a_brokers_own_value_is_not_what_the_cluster_default_runs_with(bench: Harness) -> None:
     bench.cluster.brokers[2].configs["log.retention.ms"] = "7200000"
     (change,) = bench.plan("log.retention.ms=86400000", cluster_default=True).changes
     assert change.in_force is None

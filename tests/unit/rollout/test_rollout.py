@@ -30,11 +30,11 @@ from kafkakit.rollout.act import writing as journal_files
 from kafkakit.rollout.act.rollouts import NamedState, PlanCheck, abort_or_request, is_applied, rehearse, usable_plan
 from kafkakit.rollout.decide.plan import ConfigPlan, without_restarts
 from kafkakit.rollout.decide.rollout import (
-    Health,
     HealthLook,
     PartitionView,
     RolloutEnd,
     Signal,
+    WindowHealth,
     baseline_of,
     judge,
     lag_look,
@@ -49,22 +49,22 @@ from tests.fakes.control import FakeControlStore
 from tests.fakes.groups import FakeGroups
 from tests.fakes.log_reader import FakeLogReader
 from tests.rigs.reassign import Killed
-from tests.rigs.rollouts import WATCH, Bench, Dying, DyingCluster, DyingFile, FakeMetrics
+from tests.rigs.rollouts import WATCH, Dying, DyingCluster, DyingFile, FakeMetrics, Harness
 
 DAY = "86400000"
 TOPIC = ResourceKind.TOPIC
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
+def bench(tmp_path: Path) -> Harness:
+    return Harness(tmp_path)
 
 
-def retention(bench: Bench) -> ConfigPlan:
+def retention(bench: Harness) -> ConfigPlan:
     return bench.plan(f"retention.ms={DAY}", topics="a,b,c")
 
 
-def test_a_good_change_passes_step_by_step(bench: Bench) -> None:
+def test_a_good_change_passes_step_by_step(bench: Harness) -> None:
     plan = retention(bench)
     done = bench.apply(plan)
     assert done.state.end is RolloutEnd.APPLIED
@@ -83,7 +83,7 @@ def test_a_good_change_passes_step_by_step(bench: Bench) -> None:
     assert bench.clock.elapsed >= WATCH.baseline_s + 2 * (WATCH.window_s - WATCH.every_s)
 
 
-def test_what_is_set_already_is_not_done_again(bench: Bench) -> None:
+def test_what_is_set_already_is_not_done_again(bench: Harness) -> None:
     plan = retention(bench)
     bench.apply(plan)
     calls = len(bench.cluster.calls)
@@ -92,13 +92,13 @@ def test_what_is_set_already_is_not_done_again(bench: Bench) -> None:
     assert len(bench.cluster.calls) == calls
 
 
-def test_without_consent_nothing_is_begun(bench: Bench) -> None:
+def test_without_consent_nothing_is_begun(bench: Harness) -> None:
     assert bench.rollouts.apply(retention(bench), WATCH, lambda: False) is None
     assert bench.cluster.calls == []
     assert bench.rollouts.journals.states() == ()
 
 
-def test_a_default_is_tried_on_brokers_first_and_leaves_no_trial(bench: Bench) -> None:
+def test_a_default_is_tried_on_brokers_first_and_leaves_no_trial(bench: Harness) -> None:
     plan = bench.plan("log.cleaner.backoff.ms=20000", cluster_default=True)
     assert [s.name for s in plan.steps] == ["for a trial broker 1", "cluster default"]
     seen: list[dict[str, dict[str, str]]] = []
@@ -111,7 +111,7 @@ def test_a_default_is_tried_on_brokers_first_and_leaves_no_trial(bench: Bench) -
 
 
 @pytest.mark.parametrize("second", [62, 75, 100])
-def test_what_makes_the_cluster_worse_is_taken_back_within_two_windows(bench: Bench, second: float) -> None:
+def test_what_makes_the_cluster_worse_is_taken_back_within_two_windows(bench: Harness, second: float) -> None:
     bench.cluster.topics["b"].configs["retention.ms"] = "1000"
     before = bench.settings()
     plan = retention(bench)
@@ -124,7 +124,7 @@ def test_what_makes_the_cluster_worse_is_taken_back_within_two_windows(bench: Be
 
 
 def test_a_broker_that_has_not_heard_of_a_step_when_it_is_asked_first_hides_nothing(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.cluster.kill(3)
     plan = bench.plan("min.insync.replicas=3", topics="a")
@@ -144,7 +144,7 @@ def test_a_broker_that_has_not_heard_of_a_step_when_it_is_asked_first_hides_noth
     assert "partitions under min ISR" in done.state.reasons[0]
 
 
-def test_a_min_isr_above_what_is_alive_is_taken_back(bench: Bench) -> None:
+def test_a_min_isr_above_what_is_alive_is_taken_back(bench: Harness) -> None:
     bench.cluster.kill(3)
     plan = bench.plan("min.insync.replicas=3", topics="a")
     done = bench.apply(plan)
@@ -153,7 +153,7 @@ def test_a_min_isr_above_what_is_alive_is_taken_back(bench: Bench) -> None:
     assert bench.cluster.topics["a"].configs == {}
 
 
-def test_a_key_that_another_process_changed_before_stops_the_rollout_and_is_left_alone(bench: Bench) -> None:
+def test_a_key_that_another_process_changed_before_stops_the_rollout_and_is_left_alone(bench: Harness) -> None:
     plan = retention(bench)
     bench.after_seconds(65, lambda: bench.set_by_another("c", "retention.ms", "7"))
     done = bench.apply(plan)
@@ -162,7 +162,7 @@ def test_a_key_that_another_process_changed_before_stops_the_rollout_and_is_left
     assert {n: t.configs for n, t in bench.cluster.topics.items()} == {"a": {}, "b": {}, "c": {"retention.ms": "7"}}
 
 
-def test_a_value_of_ours_that_another_process_changed_is_left_and_reported(bench: Bench) -> None:
+def test_a_value_of_ours_that_another_process_changed_is_left_and_reported(bench: Harness) -> None:
     plan = retention(bench)
     bench.after_seconds(65, lambda: bench.set_by_another("a", "retention.ms", "7"))
     bench.after_seconds(70, lambda: bench.cluster.kill(3))
@@ -177,7 +177,7 @@ OURS = "topic a retention.ms is 7, and was set to 86400000: another process chan
 
 @pytest.mark.parametrize("second", [75, 100])
 def test_a_value_of_a_step_that_passed_is_read_back_before_the_rollout_counts_as_applied(
-    bench: Bench, second: float
+    bench: Harness, second: float
 ) -> None:
     """In the first step's own window, and in that of the last step, after which nothing else would look."""
     plan = retention(bench)
@@ -191,7 +191,7 @@ def test_a_value_of_a_step_that_passed_is_read_back_before_the_rollout_counts_as
     assert bench.cluster.topics["a"].configs == {"retention.ms": "7"}
 
 
-def test_a_rollout_that_goes_on_reads_back_what_passed_before(bench: Bench) -> None:
+def test_a_rollout_that_goes_on_reads_back_what_passed_before(bench: Harness) -> None:
     """Before its next step, so that nothing more is set beside the other process."""
     plan = retention(bench)
     failing = iter([None, LeaseLostError("lost")])
@@ -210,7 +210,7 @@ def test_a_rollout_that_goes_on_reads_back_what_passed_before(bench: Bench) -> N
     assert not [line for line in bench.reporter.said if line.startswith("step")]
 
 
-def test_a_topic_of_a_step_that_passed_and_is_deleted_is_not_applied(bench: Bench) -> None:
+def test_a_topic_of_a_step_that_passed_and_is_deleted_is_not_applied(bench: Harness) -> None:
     plan = retention(bench)
     bench.after_seconds(100, lambda: bench.cluster.topics.pop("a"))
     done = bench.apply(plan)
@@ -221,7 +221,7 @@ def test_a_topic_of_a_step_that_passed_and_is_deleted_is_not_applied(bench: Benc
 
 @pytest.mark.parametrize(("scope", "left"), [({"all_brokers": True}, True), ({"cluster_default": True}, False)])
 def test_a_broker_that_does_not_answer_at_the_end_is_not_known_to_run_with_the_value(
-    bench: Bench, scope: dict[str, bool], left: bool
+    bench: Harness, scope: dict[str, bool], left: bool
 ) -> None:
     """What was set on the broker itself cannot be taken back there; the default can."""
     plan = bench.plan("log.cleaner.backoff.ms=20000", size=StepSize.ALL, **scope)  # type: ignore[arg-type]
@@ -243,7 +243,7 @@ def test_a_broker_that_does_not_answer_at_the_end_is_not_known_to_run_with_the_v
     assert bench.clock.elapsed >= WATCH.baseline_s + 20 + 20  # it is waited for
 
 
-def test_a_broker_that_answers_again_in_time_is_known(bench: Bench) -> None:
+def test_a_broker_that_answers_again_in_time_is_known(bench: Harness) -> None:
     plan = bench.plan("log.cleaner.backoff.ms=20000", brokers=(2,))
     read = bench.cluster.broker_configs
     bench.after_first_write(20, lambda: setattr(bench.cluster, "broker_configs", lambda *_, **__: {}))
@@ -251,7 +251,7 @@ def test_a_broker_that_answers_again_in_time_is_known(bench: Bench) -> None:
     assert bench.apply(plan).state.end is RolloutEnd.APPLIED
 
 
-def test_the_cluster_default_is_read_back_on_each_broker(bench: Bench) -> None:
+def test_the_cluster_default_is_read_back_on_each_broker(bench: Harness) -> None:
     bench.cluster.brokers[2].configs["log.cleaner.backoff.ms"] = "9"  # it hid the default before, and may go on
     plan = bench.plan("log.cleaner.backoff.ms=20000", cluster_default=True)
     assert bench.apply(plan).state.end is RolloutEnd.APPLIED
@@ -266,7 +266,7 @@ def test_the_cluster_default_is_read_back_on_each_broker(bench: Bench) -> None:
     assert (values, bench.cluster.dynamic_default) == ({"log.cleaner.backoff.ms": "7"}, {})
 
 
-def test_a_default_that_another_process_removes_or_tries_again_is_noticed(bench: Bench) -> None:
+def test_a_default_that_another_process_removes_or_tries_again_is_noticed(bench: Harness) -> None:
     values = bench.cluster.dynamic_default
     plan = bench.plan("log.cleaner.backoff.ms=20000", cluster_default=True)
     bench.after_seconds(100, values.clear)
@@ -281,7 +281,7 @@ def test_a_default_that_another_process_removes_or_tries_again_is_noticed(bench:
     assert reason == "cluster default log.cleaner.backoff.ms is 6, and was removed: another process changed it"
 
 
-def test_a_value_in_the_file_of_a_restarted_broker_is_read_back(bench: Bench) -> None:
+def test_a_value_in_the_file_of_a_restarted_broker_is_read_back(bench: Harness) -> None:
     plan = bench.plan("replica.fetch.max.bytes=5", brokers=(1, 2))
     bench.after_seconds(110, lambda: bench.cluster.own_static[1].update({"replica.fetch.max.bytes": "6"}))
     done = bench.apply(plan)
@@ -290,7 +290,7 @@ def test_a_value_in_the_file_of_a_restarted_broker_is_read_back(bench: Bench) ->
     assert bench.cluster.own_static == {1: {"replica.fetch.max.bytes": "6"}, 2: {}}
 
 
-def test_a_journal_of_before_does_not_say_which_brokers_hid_the_default(bench: Bench) -> None:
+def test_a_journal_of_before_does_not_say_which_brokers_hid_the_default(bench: Harness) -> None:
     bench.cluster.brokers[2].configs["log.cleaner.backoff.ms"] = "9"
     plan = bench.plan("log.cleaner.backoff.ms=20000", cluster_default=True)
     bench.cluster.fail_next("alter_configs", LeaseLostError("lost"))
@@ -307,7 +307,7 @@ def test_a_journal_of_before_does_not_say_which_brokers_hid_the_default(bench: B
     assert bench.apply(plan).state.end is RolloutEnd.APPLIED
 
 
-def test_what_is_changed_again_while_values_are_taken_back_is_named(bench: Bench) -> None:
+def test_what_is_changed_again_while_values_are_taken_back_is_named(bench: Harness) -> None:
     bench.apply(retention(bench))
     calls = iter((lambda: None, lambda: bench.set_by_another("c", "retention.ms", "7")))
 
@@ -321,7 +321,7 @@ def test_what_is_changed_again_while_values_are_taken_back_is_named(bench: Bench
     assert done.state.left == ("topic c retention.ms is 7 by now, which is not of this rollout",)
 
 
-def test_brokers_are_asked_before_the_baseline_is_measured(bench: Bench) -> None:
+def test_brokers_are_asked_before_the_baseline_is_measured(bench: Harness) -> None:
     plan = retention(bench)
     bench.refuse(TOPIC, "c", "retention.ms", DAY, call="check_configs")
     with pytest.raises(OperationFailedError, match=r"would refuse the change: retention.ms of topic c: refused \(Inv"):
@@ -333,7 +333,7 @@ def test_brokers_are_asked_before_the_baseline_is_measured(bench: Bench) -> None
     assert bench.apply(plan).state.end is RolloutEnd.APPLIED
 
 
-def test_each_broker_that_will_run_with_a_default_is_asked(bench: Bench) -> None:
+def test_each_broker_that_will_run_with_a_default_is_asked(bench: Harness) -> None:
     bench.cluster.brokers[2].configs["log.cleaner.backoff.ms"] = "9"
     plan = bench.plan("log.cleaner.backoff.ms=20000", "min.insync.replicas=2", cluster_default=True)
     bench.rollouts.check(plan)
@@ -348,7 +348,7 @@ def test_each_broker_that_will_run_with_a_default_is_asked(bench: Bench) -> None
 
 @pytest.mark.parametrize("scope", [{"brokers": (1, 3)}, {"all_brokers": True}, {"cluster_default": True}])
 def test_a_broker_of_the_plan_that_died_is_waited_for_before_anything_is_done(
-    bench: Bench, scope: dict[str, Any]
+    bench: Harness, scope: dict[str, Any]
 ) -> None:
     bench.cluster.brokers[3].configs["log.retention.ms"] = "5"
     plan, topics = bench.plan("log.retention.ms=20000", "log.cleaner.backoff.ms=9", **scope), retention(bench)
@@ -362,14 +362,14 @@ def test_a_broker_of_the_plan_that_died_is_waited_for_before_anything_is_done(
     assert bench.rollouts.check(plan) == PlanCheck(notes=("nothing is done",))
 
 
-def test_what_is_read_at_start_is_not_asked_about(bench: Bench) -> None:
+def test_what_is_read_at_start_is_not_asked_about(bench: Harness) -> None:
     plan = bench.plan("replica.fetch.max.bytes=5", f"log.retention.ms={DAY}", brokers=(1,))
     said = "no broker can be asked about replica.fetch.max.bytes: it checks its file when it starts"
     assert bench.rollouts.check(plan) == PlanCheck(notes=(said, "nothing is done"))
     assert [c.key for c in bench.cluster.checked[0]] == ["log.retention.ms"]
 
 
-def test_a_rehearsal_asks_the_brokers_of_the_mirror(bench: Bench, tmp_path: Path) -> None:
+def test_a_rehearsal_asks_the_brokers_of_the_mirror(bench: Harness, tmp_path: Path) -> None:
     mirror, plan = mirror_of(tmp_path), bench.plan("log.cleaner.backoff.ms=20000", brokers=(2,))
     mirror.refuse(ResourceKind.BROKER, "12", "log.cleaner.backoff.ms", "20000", call="check_configs")
     with pytest.raises(OperationFailedError, match=r"log.cleaner.backoff.ms of broker 12: refused"):
@@ -377,7 +377,7 @@ def test_a_rehearsal_asks_the_brokers_of_the_mirror(bench: Bench, tmp_path: Path
     assert (mirror.clock.elapsed, mirror.cluster.calls) == (0, [])
 
 
-def test_an_accepted_value_that_does_not_show_is_a_change_of_another_process(bench: Bench) -> None:
+def test_an_accepted_value_that_does_not_show_is_a_change_of_another_process(bench: Harness) -> None:
     plan = bench.plan("retention.ms=5", topics="a")
     bench.cluster.before_call.append(lambda *_: None)
     original = bench.cluster.alter_configs
@@ -394,7 +394,7 @@ def test_an_accepted_value_that_does_not_show_is_a_change_of_another_process(ben
     assert bench.cluster.topics["a"].configs == {"retention.ms": "9"}
 
 
-def test_a_broker_that_refuses_has_the_rest_taken_back(bench: Bench) -> None:
+def test_a_broker_that_refuses_has_the_rest_taken_back(bench: Harness) -> None:
     plan = retention(bench)
     bench.refuse(TOPIC, "c", "retention.ms", DAY)
     done = bench.apply(plan)
@@ -403,7 +403,7 @@ def test_a_broker_that_refuses_has_the_rest_taken_back(bench: Bench) -> None:
     assert all(t.configs == {} for t in bench.cluster.topics.values())
 
 
-def test_a_refusal_while_taking_back_is_left_for_rollback(bench: Bench) -> None:
+def test_a_refusal_while_taking_back_is_left_for_rollback(bench: Harness) -> None:
     bench.cluster.topics["a"].configs["retention.ms"] = "1000"
     plan = retention(bench)
     bench.after_seconds(70, lambda: bench.cluster.kill(3))
@@ -417,7 +417,7 @@ def test_a_refusal_while_taking_back_is_left_for_rollback(bench: Bench) -> None:
     assert bench.cluster.topics["a"].configs == {"retention.ms": "1000"}
 
 
-def test_a_topic_that_is_deleted_meanwhile_ends_the_rollout(bench: Bench) -> None:
+def test_a_topic_that_is_deleted_meanwhile_ends_the_rollout(bench: Harness) -> None:
     plan = retention(bench)
     bench.after_seconds(65, lambda: bench.cluster.topics.pop("b"))
     done = bench.apply(plan)
@@ -425,7 +425,7 @@ def test_a_topic_that_is_deleted_meanwhile_ends_the_rollout(bench: Bench) -> Non
     assert done.state.reasons[0].startswith("topic b retention.ms: the topic is gone")
 
 
-def test_a_value_that_needs_a_restart_is_refused_without_a_way_to_restart(bench: Bench) -> None:
+def test_a_value_that_needs_a_restart_is_refused_without_a_way_to_restart(bench: Harness) -> None:
     plan = bench.plan("replica.fetch.max.bytes=1", f"log.retention.ms={DAY}", all_brokers=True)
     assert {c.name for c in plan.restarts} == {"1", "2", "3"}
     with pytest.raises(RefusedError, match=r"brokers 1, 2, 3 must restart for replica\.fetch\.max\.bytes"):
@@ -438,7 +438,7 @@ def test_a_value_that_needs_a_restart_is_refused_without_a_way_to_restart(bench:
         usable_plan(bench.plan("replica.fetch.max.bytes=1", all_brokers=True), leave_restarts=True, can_restart=False)
 
 
-def test_brokers_are_restarted_one_at_a_time_and_watched(bench: Bench) -> None:
+def test_brokers_are_restarted_one_at_a_time_and_watched(bench: Harness) -> None:
     plan = bench.plan("replica.fetch.max.bytes=5", all_brokers=True)
     done = bench.apply(plan)
     assert done.state.end is RolloutEnd.APPLIED
@@ -449,7 +449,7 @@ def test_brokers_are_restarted_one_at_a_time_and_watched(bench: Bench) -> None:
     assert bench.cluster.own_static == {1: {}, 2: {}, 3: {}}
 
 
-def test_a_restart_that_fails_takes_back_what_was_restarted(bench: Bench) -> None:
+def test_a_restart_that_fails_takes_back_what_was_restarted(bench: Harness) -> None:
     plan = bench.plan("replica.fetch.max.bytes=5", brokers=(1, 2))
     bench.after_seconds(80, lambda: setattr(bench, "restart_fails", "ended with 3"))
     bench.after_seconds(200, lambda: setattr(bench, "restart_fails", ""))
@@ -462,7 +462,7 @@ def test_a_restart_that_fails_takes_back_what_was_restarted(bench: Bench) -> Non
     assert all(not values for values in bench.cluster.own_static.values())
 
 
-def test_a_broker_that_does_not_get_in_sync_after_its_restart_is_taken_back(bench: Bench) -> None:
+def test_a_broker_that_does_not_get_in_sync_after_its_restart_is_taken_back(bench: Harness) -> None:
     plan = bench.plan("replica.fetch.max.bytes=1", brokers=(2,))
     restart = bench.restart
 
@@ -486,7 +486,7 @@ def test_a_broker_that_does_not_get_in_sync_after_its_restart_is_taken_back(benc
     assert bench.restarts == [2, 2]
 
 
-def watched(bench: Bench, values: dict[Signal, float]) -> FakeMetrics:
+def watched(bench: Harness, values: dict[Signal, float]) -> FakeMetrics:
     queries = prometheus_queries("", WATCH.every_s)
     service = FakeMetrics(values, queries.texts)
     bench.service = (service, queries)
@@ -502,7 +502,7 @@ USUAL = {
 }
 
 
-def test_client_errors_and_latency_of_a_metrics_service_take_values_back(bench: Bench) -> None:
+def test_client_errors_and_latency_of_a_metrics_service_take_values_back(bench: Harness) -> None:
     watch = replace(WATCH, source=FakeMetrics.source)
     service = watched(bench, USUAL)
     bench.after_seconds(5, lambda: service.values.update({Signal.CLIENT_ERRORS: 5.0}))
@@ -519,7 +519,7 @@ def test_client_errors_and_latency_of_a_metrics_service_take_values_back(bench: 
 T0 = TopicPartition("t", 0)
 
 
-def lagging(bench: Bench) -> tuple[FakeGroups, FakeLogReader]:
+def lagging(bench: Harness) -> tuple[FakeGroups, FakeLogReader]:
     """Group `g` is 100 records behind."""
     bench.lag = groups, log = FakeGroups(), FakeLogReader()
     log.add_topic("t")
@@ -531,7 +531,7 @@ def lagging(bench: Bench) -> tuple[FakeGroups, FakeLogReader]:
 OF_GROUP = replace(WATCH, groups=("g",))
 
 
-def test_lag_of_a_group_that_grows_takes_values_back(bench: Bench) -> None:
+def test_lag_of_a_group_that_grows_takes_values_back(bench: Harness) -> None:
     _, log = lagging(bench)
     bench.after_first_write(6, lambda: setattr(log.log(T0), "end", 5000))
     done = bench.apply(retention(bench), OF_GROUP)
@@ -539,7 +539,7 @@ def test_lag_of_a_group_that_grows_takes_values_back(bench: Bench) -> None:
     assert done.state.reasons == ("after topic a: consumer lag in records: 4000, usual 100, limit 1100",)
 
 
-def test_lag_that_stays_is_good_and_goes_on_with_the_same_groups(bench: Bench) -> None:
+def test_lag_that_stays_is_good_and_goes_on_with_the_same_groups(bench: Harness) -> None:
     """A step that was cut is watched for the same groups, whatever the command that continues it says."""
     _, log = lagging(bench)
     bench.cluster.fail_next("alter_configs", LeaseLostError("lost"))
@@ -552,7 +552,7 @@ def test_lag_that_stays_is_good_and_goes_on_with_the_same_groups(bench: Bench) -
     assert bench.apply(retention(bench), OF_GROUP).state.end is RolloutEnd.APPLIED
 
 
-def test_lag_is_watched_beside_a_metrics_service(bench: Bench) -> None:
+def test_lag_is_watched_beside_a_metrics_service(bench: Harness) -> None:
     _, log = lagging(bench)
     watched(bench, USUAL)
     watch = replace(OF_GROUP, source=FakeMetrics.source)
@@ -564,7 +564,7 @@ def test_lag_is_watched_beside_a_metrics_service(bench: Bench) -> None:
 
 @pytest.mark.parametrize("beside", [False, True])
 @pytest.mark.parametrize("what", ["unknown", "lost", "log"])
-def test_lag_that_is_not_known_from_the_start_changes_nothing(bench: Bench, what: str, beside: bool) -> None:
+def test_lag_that_is_not_known_from_the_start_changes_nothing(bench: Harness, what: str, beside: bool) -> None:
     groups, log = lagging(bench)
     watch = replace(OF_GROUP, groups=("g", "h") if what == "unknown" else ("g",))
     if beside:
@@ -581,7 +581,7 @@ def test_lag_that_is_not_known_from_the_start_changes_nothing(bench: Bench, what
     assert said[what] in done.state.reasons[0]
 
 
-def test_lag_that_is_no_longer_told_takes_values_back(bench: Bench) -> None:
+def test_lag_that_is_no_longer_told_takes_values_back(bench: Harness) -> None:
     groups, _ = lagging(bench)
     bench.after_first_write(6, lambda: groups.lost.add("g"))
     done = bench.apply(retention(bench), OF_GROUP)
@@ -597,7 +597,7 @@ def test_lag_of_groups_is_the_sum_of_what_each_has_not_committed() -> None:
     assert lag_look(5, {"g": {}}, {}).problem == "group g has committed nothing"
 
 
-def test_metrics_that_stop_take_values_back(bench: Bench) -> None:
+def test_metrics_that_stop_take_values_back(bench: Harness) -> None:
     watch = replace(WATCH, source=FakeMetrics.source)
     service = watched(bench, USUAL)
     now = bench.clock.now().replace(tzinfo=None)
@@ -609,7 +609,7 @@ def test_metrics_that_stop_take_values_back(bench: Bench) -> None:
     assert all(t.configs == {} for t in bench.cluster.topics.values())
 
 
-def test_metrics_that_tell_nothing_from_the_start_change_nothing(bench: Bench) -> None:
+def test_metrics_that_tell_nothing_from_the_start_change_nothing(bench: Harness) -> None:
     service = watched(bench, USUAL)
     service.away_from = datetime(2000, 1, 1)  # noqa: DTZ001
     done = bench.apply(retention(bench), replace(WATCH, source=FakeMetrics.source))
@@ -618,14 +618,14 @@ def test_metrics_that_tell_nothing_from_the_start_change_nothing(bench: Bench) -
     assert [c for c in bench.cluster.calls if c[0] == "alter_configs"] == []
 
 
-def test_one_signal_that_is_not_told_is_warned_of(bench: Bench) -> None:
+def test_one_signal_that_is_not_told_is_warned_of(bench: Harness) -> None:
     watched(bench, {s: v for s, v in USUAL.items() if s is not Signal.CLIENT_ERRORS})
     done = bench.apply(retention(bench), replace(WATCH, source=FakeMetrics.source))
     assert done.state.end is RolloutEnd.APPLIED
     assert "not watched, no series: client errors" in bench.reporter.warned
 
 
-def test_a_cluster_that_does_not_answer_while_it_is_watched_is_taken_back_when_it_answers(bench: Bench) -> None:
+def test_a_cluster_that_does_not_answer_while_it_is_watched_is_taken_back_when_it_answers(bench: Harness) -> None:
     plan = retention(bench)
     bench.after_seconds(66, lambda: bench.cluster.fail_next("partition_states", TryLaterError("no answer"), 3))
     done = bench.apply(plan)
@@ -633,7 +633,7 @@ def test_a_cluster_that_does_not_answer_while_it_is_watched_is_taken_back_when_i
     assert "no answer" in done.state.reasons[0]
 
 
-def test_a_cluster_that_is_away_when_a_window_begins_is_looked_at_later(bench: Bench) -> None:
+def test_a_cluster_that_is_away_when_a_window_begins_is_looked_at_later(bench: Harness) -> None:
     plan = retention(bench)
     bench.cluster.before_call.append(
         lambda name, _: bench.cluster.fail_next("snapshot", TryLaterError("away")) if name == "alter_configs" else None
@@ -641,7 +641,7 @@ def test_a_cluster_that_is_away_when_a_window_begins_is_looked_at_later(bench: B
     assert bench.apply(plan).state.end is RolloutEnd.APPLIED
 
 
-def test_a_lost_lease_stops_without_another_write(bench: Bench) -> None:
+def test_a_lost_lease_stops_without_another_write(bench: Harness) -> None:
     plan = retention(bench)
     bench.cluster.fail_next("alter_configs", LeaseLostError("lost"))
     with pytest.raises(LeaseLostError):
@@ -649,7 +649,7 @@ def test_a_lost_lease_stops_without_another_write(bench: Bench) -> None:
     assert bench.rollouts.journals.only_open().rollout.is_back is False
 
 
-def test_steps_that_passed_are_not_watched_again(bench: Bench) -> None:
+def test_steps_that_passed_are_not_watched_again(bench: Harness) -> None:
     plan = retention(bench)
     failing = iter([None, LeaseLostError("lost")])
 
@@ -665,7 +665,7 @@ def test_steps_that_passed_are_not_watched_again(bench: Bench) -> None:
     assert [line for line in bench.reporter.said if line.startswith("step")] == ["step 2 of 2: topics b, c"]
 
 
-def test_another_process_asks_for_an_abort_and_is_answered(bench: Bench) -> None:
+def test_another_process_asks_for_an_abort_and_is_answered(bench: Harness) -> None:
     bench.control = FakeControlStore()
     requests = ControlRequests(bench.control, bench.clock, "fake-cluster")
     versions: list[int] = []
@@ -679,7 +679,7 @@ def test_another_process_asks_for_an_abort_and_is_answered(bench: Bench) -> None
     assert answer.refused == ""
 
 
-def test_an_abort_is_asked_of_the_process_that_has_the_lease(bench: Bench) -> None:
+def test_an_abort_is_asked_of_the_process_that_has_the_lease(bench: Harness) -> None:
     control, clock = FakeControlStore(), FakeClock()
     holder = Holder(host="h", user="u", command="config apply", pid=1)
     lease = Lease(control, clock, lease_path("c"), holder, what="c", life_of=lambda _: Life.ALIVE, say=lambda _: None)
@@ -711,7 +711,7 @@ def test_an_abort_is_asked_of_the_process_that_has_the_lease(bench: Bench) -> No
         ask()
 
 
-def test_a_second_plan_waits_for_the_open_rollout(bench: Bench) -> None:
+def test_a_second_plan_waits_for_the_open_rollout(bench: Harness) -> None:
     plan, other = retention(bench), bench.plan("segment.ms=600000", topics="a")
     bench.cluster.fail_next("alter_configs", LeaseLostError("lost"))
     with pytest.raises(LeaseLostError):
@@ -721,7 +721,7 @@ def test_a_second_plan_waits_for_the_open_rollout(bench: Bench) -> None:
     assert bench.apply(plan).state.end is RolloutEnd.APPLIED
 
 
-def test_a_rollback_that_was_cut_is_finished_before_another(bench: Bench) -> None:
+def test_a_rollback_that_was_cut_is_finished_before_another(bench: Harness) -> None:
     first = bench.apply(bench.plan("segment.ms=600000", topics="a"))
     second = bench.apply(retention(bench))
     bench.cluster.fail_next("alter_configs", LeaseLostError("lost"))
@@ -737,14 +737,14 @@ def test_a_rollback_that_was_cut_is_finished_before_another(bench: Bench) -> Non
     assert journals.to_roll_back(None).run == first.name
 
 
-def test_a_rollout_that_was_applied_is_rolled_back_and_not_aborted(bench: Bench) -> None:
+def test_a_rollout_that_was_applied_is_rolled_back_and_not_aborted(bench: Harness) -> None:
     name = bench.apply(retention(bench)).name
     with pytest.raises(RefusedError, match=f"rollout {name} is applied, not open") as refused:
         bench.rollouts.take_back_open(name, "no")
     assert refused.value.hint == f"to take it back:\nkafkakit config rollback {name}"
 
 
-def test_what_taking_back_would_do_is_told_before(bench: Bench) -> None:
+def test_what_taking_back_would_do_is_told_before(bench: Harness) -> None:
     bench.cluster.topics["b"].configs["retention.ms"] = "1000"
     bench.apply(retention(bench))
     bench.set_by_another("c", "retention.ms", "7")
@@ -757,7 +757,7 @@ def test_what_taking_back_would_do_is_told_before(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("line", range(1, 8))
-def test_a_damaged_journal_still_takes_everything_back(bench: Bench, line: int) -> None:
+def test_a_damaged_journal_still_takes_everything_back(bench: Harness, line: int) -> None:
     """Its lines: plan, baseline, write, answer, passed, write, answer, passed, end; all of it was done."""
     bench.cluster.topics["b"].configs["retention.ms"] = "1000"
     before, name = bench.settings(), bench.apply(retention(bench)).name
@@ -772,7 +772,7 @@ def test_a_damaged_journal_still_takes_everything_back(bench: Bench, line: int) 
     assert bench.rollouts.journals.damages() == ()
 
 
-def test_a_journal_without_a_sound_line_is_named(bench: Bench) -> None:
+def test_a_journal_without_a_sound_line_is_named(bench: Harness) -> None:
     bench.apply(retention(bench))
     (path,) = bench.folder.glob("config-rollouts/*/*.journal")
     path.write_bytes(b"x" + path.read_bytes())
@@ -780,7 +780,7 @@ def test_a_journal_without_a_sound_line_is_named(bench: Bench) -> None:
         bench.apply(bench.plan("segment.ms=600000", topics="a"))
 
 
-def test_a_plan_of_other_values_or_another_cluster_is_refused(bench: Bench) -> None:
+def test_a_plan_of_other_values_or_another_cluster_is_refused(bench: Harness) -> None:
     plan = retention(bench)
     bench.set_by_another("b", "retention.ms", "7")
     with pytest.raises(RefusedError, match=r"topic b retention\.ms is 7, the plan was made with not set"):
@@ -790,7 +790,7 @@ def test_a_plan_of_other_values_or_another_cluster_is_refused(bench: Bench) -> N
         bench.apply(plan)
 
 
-def test_a_rollout_is_continued_with_the_metrics_that_it_was_begun_with(bench: Bench) -> None:
+def test_a_rollout_is_continued_with_the_metrics_that_it_was_begun_with(bench: Harness) -> None:
     plan = retention(bench)
     bench.cluster.fail_next("alter_configs", LeaseLostError("lost"))
     with pytest.raises(LeaseLostError):
@@ -809,7 +809,7 @@ def dying(monkeypatch: pytest.MonkeyPatch) -> Dying:
     return found
 
 
-def make(bench: Bench, what: str) -> ConfigPlan:
+def make(bench: Harness, what: str) -> ConfigPlan:
     bench.cluster.topics["b"].configs["retention.ms"] = "1000"
     if what == "topics":
         return retention(bench)
@@ -821,7 +821,7 @@ def make(bench: Bench, what: str) -> ConfigPlan:
 @pytest.mark.parametrize("what", ["topics", "default", "restarts"])
 @pytest.mark.parametrize("then", ["resume", "abort", "bad"])
 def test_a_kill_at_every_effect_is_resumed_or_undone(tmp_path: Path, dying: Dying, what: str, then: str) -> None:
-    usual = Bench(tmp_path / "usual")
+    usual = Harness(tmp_path / "usual")
     plan = make(usual, what)
     before = usual.settings()
     usual.apply(plan)
@@ -830,7 +830,7 @@ def test_a_kill_at_every_effect_is_resumed_or_undone(tmp_path: Path, dying: Dyin
     lives = 0
     for number in range(10 * total):
         dying.at, dying.count = None, 0
-        bench = Bench(tmp_path / f"{then}-{number}")
+        bench = Harness(tmp_path / f"{then}-{number}")
         bench.cluster.topics["b"].configs["retention.ms"] = "1000"
         if then == "bad":
             bench.after_first_write(6, lambda bench=bench: bench.cluster.kill(3))  # type: ignore[misc]
@@ -867,11 +867,11 @@ def test_ctrl_c_in_each_phase_leaves_a_rollout_that_goes_on_or_back(tmp_path: Pa
     """While the baseline is measured, in each window, while values are read back and while they are taken back."""
     ended = False
     for number in range(1, 200):
-        bench = Bench(tmp_path / str(number))
+        bench = Harness(tmp_path / str(number))
         plan = bench.plan("min.insync.replicas=2", cluster_default=True, topics="a,b")
         left = iter(range(number))
 
-        def interrupt(_: float, left: Iterator[int] = left, bench: Bench = bench) -> None:
+        def interrupt(_: float, left: Iterator[int] = left, bench: Harness = bench) -> None:
             if next(left, None) is None:
                 bench.clock.on_sleep.pop()
                 raise KeyboardInterrupt
@@ -891,7 +891,7 @@ def test_ctrl_c_in_each_phase_leaves_a_rollout_that_goes_on_or_back(tmp_path: Pa
     assert ended
 
 
-def test_ctrl_c_while_values_are_read_back_leaves_the_step_open(bench: Bench) -> None:
+def test_ctrl_c_while_values_are_read_back_leaves_the_step_open(bench: Harness) -> None:
     plan = bench.plan("log.cleaner.backoff.ms=20000", brokers=(2,))
     read, stopped = bench.cluster.broker_configs, iter([True])
 
@@ -911,23 +911,25 @@ def _kept(settings: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
     return {name: values for name, values in settings.items() if values}
 
 
-def _set(bench: Bench) -> dict[str, dict[str, str]]:
+def _set(bench: Harness) -> dict[str, dict[str, str]]:
     return _kept(bench.settings())
 
 
-def mirror_of(tmp_path: Path, ids: tuple[int, ...] = (11, 12, 13), topics: tuple[str, ...] = ("a", "b", "c")) -> Bench:
+def mirror_of(
+    tmp_path: Path, ids: tuple[int, ...] = (11, 12, 13), topics: tuple[str, ...] = ("a", "b", "c")
+) -> Harness:
     cluster = DyingCluster(dict(zip(ids, ("a", "b", "c"), strict=False)), cluster_id="mirror")
     for name in topics:
         lists = {n: (*ids[n:], *ids[:n]) for n in range(3)}
         cluster.add_topic(name, lists, size_bytes=1000)
-    return Bench(tmp_path / "mirror", cluster)
+    return Harness(tmp_path / "mirror", cluster)
 
 
-def tried(bench: Bench, mirror: Bench, plan: ConfigPlan, *, accept: bool = False) -> object:
+def tried(bench: Harness, mirror: Harness, plan: ConfigPlan, *, accept: bool = False) -> object:
     return rehearse(plan, bench.configs, mirror.rollouts, mirror.access, WATCH, profile="mirror", accept_unlike=accept)
 
 
-def test_a_rehearsal_rolls_out_on_the_mirrored_cluster_and_stays(bench: Bench, tmp_path: Path) -> None:
+def test_a_rehearsal_rolls_out_on_the_mirrored_cluster_and_stays(bench: Harness, tmp_path: Path) -> None:
     mirror, plan = mirror_of(tmp_path), bench.plan("log.cleaner.backoff.ms=20000", brokers=(2,))
     assert tried(bench, mirror, plan) is not None
     assert mirror.cluster.brokers[12].configs == {"log.cleaner.backoff.ms": "20000"}
@@ -937,7 +939,7 @@ def test_a_rehearsal_rolls_out_on_the_mirrored_cluster_and_stays(bench: Bench, t
     assert tried(bench, mirror, plan) is None  # what passed is there already
 
 
-def test_a_rehearsal_that_was_cut_is_continued(bench: Bench, tmp_path: Path) -> None:
+def test_a_rehearsal_that_was_cut_is_continued(bench: Harness, tmp_path: Path) -> None:
     mirror, plan = mirror_of(tmp_path), retention(bench)
     mirror.cluster.fail_next("alter_configs", LeaseLostError("lost"), after_effect=True)
     with pytest.raises(LeaseLostError):
@@ -949,7 +951,7 @@ def test_a_rehearsal_that_was_cut_is_continued(bench: Bench, tmp_path: Path) -> 
     }
 
 
-def test_a_rehearsal_that_is_taken_back_changes_nothing_here(bench: Bench, tmp_path: Path) -> None:
+def test_a_rehearsal_that_is_taken_back_changes_nothing_here(bench: Harness, tmp_path: Path) -> None:
     mirror, plan = mirror_of(tmp_path), retention(bench)
     mirror.after_seconds(70, lambda: mirror.cluster.kill(13))
     with pytest.raises(OperationFailedError, match="the rehearsal on profile mirror was taken back: after topic a"):
@@ -958,7 +960,7 @@ def test_a_rehearsal_that_is_taken_back_changes_nothing_here(bench: Bench, tmp_p
     assert all(t.configs == {} for t in mirror.cluster.topics.values())
 
 
-def test_a_rehearsal_on_an_unlike_cluster_is_refused_unless_accepted(bench: Bench, tmp_path: Path) -> None:
+def test_a_rehearsal_on_an_unlike_cluster_is_refused_unless_accepted(bench: Harness, tmp_path: Path) -> None:
     mirror, plan = mirror_of(tmp_path, topics=("a", "b")), retention(bench)
     mirror.cluster.topics["b"].configs["retention.ms"] = "9"
     with pytest.raises(RefusedError, match=r"topic b retention\.ms is 9 there, not set here, topic c is not there"):
@@ -968,14 +970,14 @@ def test_a_rehearsal_on_an_unlike_cluster_is_refused_unless_accepted(bench: Benc
     assert mirror.cluster.topics["b"].configs == {"retention.ms": DAY}
 
 
-def test_a_mirror_with_other_brokers_racks_or_shapes_is_unlike(bench: Bench, tmp_path: Path) -> None:
-    smaller = Bench(tmp_path / "s", DyingCluster({1: "a", 2: "b"}, cluster_id="small"))
+def test_a_mirror_with_other_brokers_racks_or_shapes_is_unlike(bench: Harness, tmp_path: Path) -> None:
+    smaller = Harness(tmp_path / "s", DyingCluster({1: "a", 2: "b"}, cluster_id="small"))
     with pytest.raises(RefusedError, match="2 brokers there, 3 here"):
         tried(bench, smaller, bench.plan("log.cleaner.backoff.ms=20000", brokers=(3,)))
     flat = DyingCluster({1: "a", 2: "a", 3: "a"}, cluster_id="flat")
     flat.add_topic("a", {0: (1, 2)})
     with pytest.raises(RefusedError, match=r"1 racks there, 3 here, topic a has 1 partitions of 2 there, 3 of 3 here"):
-        tried(bench, Bench(tmp_path / "f", flat), bench.plan("retention.ms=5", topics="a"))
+        tried(bench, Harness(tmp_path / "f", flat), bench.plan("retention.ms=5", topics="a"))
     assert isinstance(flat, FakeCluster)
 
 
@@ -1022,8 +1024,8 @@ def test_gauges_have_no_floor() -> None:
 def test_a_gauge_above_its_limit_once_is_no_verdict_and_twice_is_bad() -> None:
     baseline = {Signal.OFFLINE: (0.0,) * 5}
     one, none = {Signal.OFFLINE: 1.0}, {Signal.OFFLINE: 0.0}
-    assert judge(baseline, looks(one), 4).health is Health.OPEN
-    assert judge(baseline, looks(one, none, one, none), 4).health is Health.GOOD
+    assert judge(baseline, looks(one), 4).health is WindowHealth.OPEN
+    assert judge(baseline, looks(one, none, one, none), 4).health is WindowHealth.GOOD
     bad = judge(baseline, looks(none, one, one), 4)
     assert bad.is_bad
     assert bad.reasons == ("offline partitions: 1, usual 0, limit 0",)
@@ -1031,12 +1033,14 @@ def test_a_gauge_above_its_limit_once_is_no_verdict_and_twice_is_bad() -> None:
 
 def test_events_count_as_soon_as_there_are_too_many() -> None:
     baseline = {Signal.SHRINKS: (0.0,) * 5}
-    assert judge(baseline, looks({Signal.SHRINKS: 3}), 4).health is Health.OPEN
-    assert judge(baseline, looks({Signal.SHRINKS: 3}, {Signal.SHRINKS: 1}), 4).health is Health.BAD
+    assert judge(baseline, looks({Signal.SHRINKS: 3}), 4).health is WindowHealth.OPEN
+    assert judge(baseline, looks({Signal.SHRINKS: 3}, {Signal.SHRINKS: 1}), 4).health is WindowHealth.BAD
 
 
-@pytest.mark.parametrize(("usual", "seen", "health"), [(5, 5, Health.BAD), (4, 5, Health.GOOD), (5, 4, Health.GOOD)])
-def test_answers_to_one_client_count_from_five_on(usual: int, seen: int, health: Health) -> None:
+@pytest.mark.parametrize(
+    ("usual", "seen", "health"), [(5, 5, WindowHealth.BAD), (4, 5, WindowHealth.GOOD), (5, 4, WindowHealth.GOOD)]
+)
+def test_answers_to_one_client_count_from_five_on(usual: int, seen: int, health: WindowHealth) -> None:
     found = judge({Signal.METADATA_MS: (10.0,) * usual}, looks(*[{Signal.METADATA_MS: 900.0}] * seen), seen)
     assert found.health is health
 
@@ -1044,16 +1048,16 @@ def test_answers_to_one_client_count_from_five_on(usual: int, seen: int, health:
 def test_times_count_at_the_end_of_a_window() -> None:
     baseline = {Signal.REQUEST_MS: (10.0,) * 5}
     slow = {Signal.REQUEST_MS: 90.0}
-    assert judge(baseline, looks(slow, slow), 3).health is Health.OPEN
-    assert judge(baseline, looks(slow, slow, slow), 3).health is Health.BAD
-    assert judge(baseline, looks(slow, {Signal.REQUEST_MS: 10}, {Signal.REQUEST_MS: 9}), 3).health is Health.GOOD
+    assert judge(baseline, looks(slow, slow), 3).health is WindowHealth.OPEN
+    assert judge(baseline, looks(slow, slow, slow), 3).health is WindowHealth.BAD
+    assert judge(baseline, looks(slow, {Signal.REQUEST_MS: 10}, {Signal.REQUEST_MS: 9}), 3).health is WindowHealth.GOOD
 
 
 def test_signals_that_stop_leave_a_window_unknown_and_that_is_bad() -> None:
     baseline = {Signal.REQUEST_MS: (10.0,) * 5}
     silent = [HealthLook(at_ms=0, problem="away")] * 3
     found = judge(baseline, silent, 9)
-    assert (found.health, found.is_bad) == (Health.UNKNOWN, True)
+    assert (found.health, found.is_bad) == (WindowHealth.UNKNOWN, True)
     assert found.reasons == ("3 looks in a row without produce latency (p99): away",)
     mixed = looks({Signal.REQUEST_MS: 10}, {}, {}, {Signal.REQUEST_MS: 10}, {}, {})
     assert judge(baseline, mixed, 6).reasons == ("too few values of produce latency (p99) to judge",)
@@ -1061,7 +1065,7 @@ def test_signals_that_stop_leave_a_window_unknown_and_that_is_bad() -> None:
 
 def test_a_signal_without_a_past_is_not_judged() -> None:
     assert judge({Signal.OFFLINE: (0.0,) * 4}, looks(*[{Signal.OFFLINE: 0.0, Signal.SHRINKS: 99.0}] * 3), 3).health is (
-        Health.GOOD
+        WindowHealth.GOOD
     )
 
 

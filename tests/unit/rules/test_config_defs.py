@@ -17,7 +17,7 @@ from kafkakit.core.findings import Severity
 from kafkakit.rules.catalogue import all_rules
 from kafkakit.rules.config_defs import (
     MINORS,
-    Scope,
+    KeyScope,
     UpdateMode,
     ValueType,
     added_in,
@@ -29,7 +29,7 @@ from kafkakit.rules.config_defs import (
     nearest_key,
     removed_in,
 )
-from kafkakit.rules.families.refused import BOUNDS
+from kafkakit.rules.families.refused_settings import BOUNDS
 from kafkakit.rules.rule import Limits
 from tests.places import ROOT
 from tests.rigs.lint_examples import EXAMPLE_FILE, codes_of, outcome_of
@@ -259,23 +259,23 @@ def test_the_changed_defaults_of_an_upgrade() -> None:
 
 
 def test_what_was_removed_and_added() -> None:
-    assert removed_in(Scope.TOPIC, "message.format.version", "4.4") == "4.0"
-    assert removed_in(Scope.TOPIC, "message.format.version", "3.9") is None
-    assert removed_in(Scope.BROKER, "group.coordinator.new.enable", "4.1") == "4.1"
-    assert removed_in(Scope.BROKER, "port", "3.9") == "3.0"
-    assert removed_in(Scope.BROKER, "port", "2.8") is None
-    assert removed_in(Scope.BROKER, "log.cleaner.min.cleanable.dirty.ratio", "2.8") == "0.9"
-    assert removed_in(Scope.BROKER, "no.such.key", "4.4") is None
-    assert added_in(Scope.TOPIC, "remote.copy.lag.ms") == "4.4"
+    assert removed_in(KeyScope.TOPIC, "message.format.version", "4.4") == "4.0"
+    assert removed_in(KeyScope.TOPIC, "message.format.version", "3.9") is None
+    assert removed_in(KeyScope.BROKER, "group.coordinator.new.enable", "4.1") == "4.1"
+    assert removed_in(KeyScope.BROKER, "port", "3.9") == "3.0"
+    assert removed_in(KeyScope.BROKER, "port", "2.8") is None
+    assert removed_in(KeyScope.BROKER, "log.cleaner.min.cleanable.dirty.ratio", "2.8") == "0.9"
+    assert removed_in(KeyScope.BROKER, "no.such.key", "4.4") is None
+    assert added_in(KeyScope.TOPIC, "remote.copy.lag.ms") == "4.4"
 
 
 @pytest.mark.parametrize("minor", MINORS)
 def test_the_nearest_key_exists(minor: str) -> None:
     table = config_table(minor)
     for key in (d.name for d in table.topic.values() if not d.internal):
-        near = nearest_key(Scope.BROKER, key, minor)
+        near = nearest_key(KeyScope.BROKER, key, minor)
         assert near is None or near in table.broker
-        assert nearest_key(Scope.TOPIC, key + "s", minor) in table.topic
+        assert nearest_key(KeyScope.TOPIC, key + "s", minor) in table.topic
 
 
 def broker_refused(config: str, version: str = "4.3", dynamic: str = "") -> str:
@@ -568,7 +568,7 @@ def test_what_changed_between_versions() -> None:
     def topic(minor: str, key: str) -> object:
         return config_table(minor).topic.get(key)
 
-    def minimum(minor: str, scope: Scope, key: str) -> float | None:
+    def minimum(minor: str, scope: KeyScope, key: str) -> float | None:
         found = config_table(minor).find(scope, key)
         assert found is not None
         return found.minimum
@@ -576,13 +576,13 @@ def test_what_changed_between_versions() -> None:
     assert len(config_table("3.9").topic) == 36
     assert topic("3.9", "message.format.version")
     assert not topic("4.0", "message.format.version")
-    assert [minimum(m, Scope.TOPIC, "segment.bytes") for m in ("2.8", "3.9", "4.0", "4.1")] == [
+    assert [minimum(m, KeyScope.TOPIC, "segment.bytes") for m in ("2.8", "3.9", "4.0", "4.1")] == [
         14,
         14,
         14,
         1048576,
     ]
-    assert [minimum(m, Scope.BROKER, "log.segment.bytes") for m in ("3.9", "4.0")] == [14, 1048576]
+    assert [minimum(m, KeyScope.BROKER, "log.segment.bytes") for m in ("3.9", "4.0")] == [14, 1048576]
     assert config_table("3.9").broker["num.recovery.threads.per.data.dir"].default == "1"
     assert config_table("4.0").broker["num.recovery.threads.per.data.dir"].default == "2"
     assert config_table("4.2").broker["log.dirs"].type is ValueType.LIST

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kafkakit.core.findings import Severity
 from kafkakit.rules.cluster_facts import daily_slope, days_until, median
 from kafkakit.rules.config_defs import config_table
-from kafkakit.rules.effective import BrokerConfig, Declared, Source, TopicConfig
+from kafkakit.rules.effective import BrokerConfig, DeclaredValue, TopicConfig, ValueSource
 from kafkakit.rules.engine import check_estate
 from kafkakit.rules.families.drift import DriftKind, kind_of_drift, kind_of_partitions
 from kafkakit.rules.rule import Limits
@@ -192,7 +192,7 @@ def test_files_are_compared_with_a_snapshot() -> None:
 
 @pytest.mark.parametrize(("days", "expected"), [(30, 0), (31, 1)])
 def test_overrides_are_stale_after_30_days(days: int, expected: int) -> None:
-    config = TopicConfig({"retention.ms": Declared("1", Source.TOPIC)}, BrokerConfig(config_table("4.3")))
+    config = TopicConfig({"retention.ms": DeclaredValue("1", ValueSource.TOPIC)}, BrokerConfig(config_table("4.3")))
     facts = TopicFacts(override_age_s={"retention.ms": days * 86_400.0})
     topic = LintTopic(name="t", config=config, facts=facts, is_declared=False)
     cluster = LintCluster(name="", table=config_table("4.3"), topics=(topic,))

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkakit.core.findings import Place
-from kafkakit.placement.group_rule import GroupRule
+from kafkakit.placement.group_rule import SpreadRule
 from kafkakit.rules.catalogue import all_rules
 from kafkakit.rules.cluster_facts import shares_rack
 from kafkakit.rules.config_defs import MINORS, ConfigTable, config_table
-from kafkakit.rules.effective import BrokerConfig, Configs, Declared, Source, TopicConfig
+from kafkakit.rules.effective import BrokerConfig, Configs, DeclaredValue, TopicConfig, ValueSource
 from kafkakit.rules.engine import check_estate
 from kafkakit.rules.rule import Limits
 from kafkakit.rules.subjects import (
@@ -70,10 +70,10 @@ class Maker:
     def number(self) -> int | None:
         return self.pick((None, 0, 0, 1, 5, 10**12, -1))
 
-    def configs(self, keys: Iterable[str], source: Source, most: int) -> Configs:
+    def configs(self, keys: Iterable[str], source: ValueSource, most: int) -> Configs:
         names = list(keys)
         chosen = self.random.sample(names, min(self.random.randint(0, most), len(names)))
-        return {key: Declared(self.pick(TEXTS), source, self.pick((None, Place("f", 1, 2)))) for key in chosen}
+        return {key: DeclaredValue(self.pick(TEXTS), source, self.pick((None, Place("f", 1, 2)))) for key in chosen}
 
     def broker(self, number: int) -> LintBroker:
         keys = self.table.broker
@@ -81,9 +81,9 @@ class Maker:
         return LintBroker(
             config=BrokerConfig(
                 self.table,
-                static=self.configs(keys, Source.STATIC, 200),
-                dynamic_default=self.configs(keys, Source.DYNAMIC_DEFAULT, 20),
-                dynamic=self.configs(keys, Source.DYNAMIC_BROKER, 20),
+                static=self.configs(keys, ValueSource.STATIC, 200),
+                dynamic_default=self.configs(keys, ValueSource.DYNAMIC_DEFAULT, 20),
+                dynamic=self.configs(keys, ValueSource.DYNAMIC_BROKER, 20),
                 is_known=self.random.random() < 0.9,
             ),
             id=self.pick((None, number)),
@@ -122,7 +122,7 @@ class Maker:
         batch = BatchFacts(partition=0, offset=0, compressed_bytes=0, decompressed_bytes=10**9)
         return LintTopic(
             name=self.pick(("__consumer_offsets", "p.s.t", f"t{number}", "connect-offsets")),
-            config=TopicConfig(self.configs(self.table.topic, Source.TOPIC, 30), broker),
+            config=TopicConfig(self.configs(self.table.topic, ValueSource.TOPIC, 30), broker),
             partitions=self.pick((None, 1, 300)),
             replication_factor=self.pick((None, 1, 3)),
             partition_facts=self.pick((None, tuple(self.partition(n) for n in range(self.random.randrange(3))))),
@@ -171,12 +171,12 @@ class Maker:
         clusters = tuple(self.cluster(name) for name in ("a", "b", ""))
         groups: tuple[dict[str, dict[str, tuple[int, ...]]] | None, ...]
         groups = (None, {}, {"g": {}}, {"g": {"t1": (0, 99), "q": ()}, "h": {}})
-        kind = {"connector.class": Declared(POSTGRES, Source.STATIC)}
+        kind = {"connector.class": DeclaredValue(POSTGRES, ValueSource.STATIC)}
         return Estate(
             clusters=clusters,
             agents=tuple(
                 LintAgent(
-                    settings=self.configs(AGENT_KEYS, Source.STATIC, len(AGENT_KEYS)),
+                    settings=self.configs(AGENT_KEYS, ValueSource.STATIC, len(AGENT_KEYS)),
                     groups=self.pick(groups),
                     cluster=self.pick((None, *clusters)),
                 )
@@ -185,7 +185,7 @@ class Maker:
             connectors=tuple(
                 LintConnector(
                     name=self.pick(("x", "y")),
-                    config={**kind, **self.configs(CONNECTOR_KEYS, Source.STATIC, len(CONNECTOR_KEYS))},
+                    config={**kind, **self.configs(CONNECTOR_KEYS, ValueSource.STATIC, len(CONNECTOR_KEYS))},
                     is_worker=self.pick((True, False)),
                     cluster=self.pick((None, *clusters)),
                 )
@@ -305,7 +305,7 @@ def test_boundaries(code: str, text: str, expected: int | str) -> None:
 @given(st.lists(st.sampled_from(["a", "b", "c", "", None]), max_size=6))
 def test_racks_are_judged_as_the_kit_does(groups: list[str | None]) -> None:
     racks = {broker: group or "" for broker, group in enumerate(groups)}
-    assert shares_rack(range(len(groups)), racks) is GroupRule().violates(groups)
+    assert shares_rack(range(len(groups)), racks) is SpreadRule().violates(groups)
 
 
 def test_a_rack_violation_names_brokers_and_racks() -> None:

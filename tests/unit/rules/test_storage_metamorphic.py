@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from kafkakit.lint.decide.pieces import AssemblyOptions, BrokerPiece, ClusterPiece, Pieces, TopicPiece, assemble
 from kafkakit.rules.catalogue import rules_of
-from kafkakit.rules.effective import Declared, Source
-from kafkakit.rules.engine import Checked, check_estate
+from kafkakit.rules.effective import DeclaredValue, ValueSource
+from kafkakit.rules.engine import RuleFinding, check_estate
 from kafkakit.rules.families import (
     compaction,
     durability,
@@ -71,9 +71,9 @@ BROKER_VALUES = {
 }
 
 
-def some(values: Mapping[str, Sequence[str]], source: Source) -> st.SearchStrategy[dict[str, Declared]]:
+def some(values: Mapping[str, Sequence[str]], source: ValueSource) -> st.SearchStrategy[dict[str, DeclaredValue]]:
     pairs = st.sampled_from([(key, value) for key, of in values.items() for value in of])
-    return st.lists(pairs, max_size=6).map(lambda chosen: {k: Declared(v, source) for k, v in chosen})
+    return st.lists(pairs, max_size=6).map(lambda chosen: {k: DeclaredValue(v, source) for k, v in chosen})
 
 
 brokers_of = st.lists(
@@ -82,7 +82,7 @@ brokers_of = st.lists(
         place=st.none(),
         id=st.integers(1, 6),
         rack=st.sampled_from(("a", "b", "c")),
-        static=some(BROKER_VALUES, Source.STATIC),
+        static=some(BROKER_VALUES, ValueSource.STATIC),
         is_alive=st.booleans(),
         is_known=st.just(True),
     ),
@@ -110,7 +110,7 @@ topics_of = st.lists(
         TopicPiece,
         name=st.sampled_from(("orders", "payments", "__consumer_offsets", "totals-changelog")),
         place=st.none(),
-        configs=some(VALUES, Source.TOPIC),
+        configs=some(VALUES, ValueSource.TOPIC),
         partitions=st.just(6),
         replication_factor=st.integers(1, 4),
         partition_facts=partitions_of,
@@ -127,11 +127,11 @@ CLUSTER = ClusterPiece(
 )
 
 
-def lint(*files: Pieces, rules: Sequence[LintRule] = RULES) -> tuple[Checked, ...]:
+def lint(*files: Pieces, rules: Sequence[LintRule] = RULES) -> tuple[RuleFinding, ...]:
     return check_estate(assemble([Pieces(clusters=(CLUSTER,)), *files], AssemblyOptions()), rules, STRICT).checked
 
 
-def told(checked: Sequence[Checked]) -> Counter[tuple[object, ...]]:
+def told(checked: Sequence[RuleFinding]) -> Counter[tuple[object, ...]]:
     """The findings without where they stand: brokers have other names after relabelling."""
     return Counter((c.rule.code, c.finding.severity, c.finding.setting, c.edits) for c in checked)
 
@@ -142,7 +142,7 @@ few = settings(max_examples=60, deadline=None)
 @few
 @given(brokers_of, topics_of)
 def test_another_broker_never_makes_replicas_too_many(brokers: list[BrokerPiece], topics: list[TopicPiece]) -> None:
-    def too_many(found: Sequence[Checked]) -> set[str]:
+    def too_many(found: Sequence[RuleFinding]) -> set[str]:
         return {c.finding.where for c in found if c.rule.code == "KKD111"}
 
     before = lint(Pieces(brokers=tuple(brokers), topics=tuple(topics)))
@@ -154,7 +154,9 @@ def test_another_broker_never_makes_replicas_too_many(brokers: list[BrokerPiece]
 @given(brokers_of, topics_of)
 def test_larger_segments_never_end_a_finding_of_overshoot(brokers: list[BrokerPiece], topics: list[TopicPiece]) -> None:
     def overshooting(size: str) -> set[str]:
-        sized = [replace(t, configs={**t.configs, "segment.bytes": Declared(size, Source.TOPIC)}) for t in topics]
+        sized = [
+            replace(t, configs={**t.configs, "segment.bytes": DeclaredValue(size, ValueSource.TOPIC)}) for t in topics
+        ]
         found = lint(Pieces(brokers=tuple(brokers), topics=tuple(sized)))
         return {c.finding.where for c in found if c.rule.code == "KKR201"}
 
@@ -206,7 +208,7 @@ def test_the_edits_of_a_topic_remove_its_finding(brokers: list[BrokerPiece], top
         for edit in checked.edits:
             configs.pop(edit.key, None)
             if edit.value is not None:
-                configs[edit.key] = Declared(edit.value, Source.TOPIC)
+                configs[edit.key] = DeclaredValue(edit.value, ValueSource.TOPIC)
         mended = [replace(topic, configs=configs) if t is topic else t for t in topics]
         after = lint(Pieces(brokers=tuple(brokers), topics=tuple(mended)), rules=(checked.rule,))
         same = [c for c in after if c.finding.fingerprint == checked.finding.fingerprint]

@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkakit.rules.cluster_facts import inter_broker_protocol, listeners_of
-from kafkakit.rules.config_defs import MINORS, ConfigDef, Scope, ValueType, config_table
-from kafkakit.rules.effective import BrokerConfig, Declared, Source
+from kafkakit.rules.config_defs import MINORS, ConfigDef, KeyScope, ValueType, config_table
+from kafkakit.rules.effective import BrokerConfig, DeclaredValue, ValueSource
 from kafkakit.rules.values import (
-    accepted,
+    describe_accepted,
     duplicates,
     holds_literal_secret,
     is_reference,
     is_secret_key,
     is_throttled_replicas,
     literal_jaas_options,
-    parsed,
+    parse_value,
     problem_of,
 )
 from tests.rigs.rule_cases import SKIPPED, findings, verdict
@@ -37,23 +37,23 @@ def broker(key: str, minor: str = "4.3") -> ConfigDef:
     [("5", 5), ("+5", 5), ("-5", -5), (" 7 ", 7), ("\t7\n", 7), ("007", 7), ("１２", 12), ("2147483647", 2147483647)],
 )
 def test_whole_numbers(text: str, number: int) -> None:
-    assert parsed(ValueType.INT, text).value == number
+    assert parse_value(ValueType.INT, text).value == number
 
 
 @pytest.mark.parametrize(
     "text", ["", "7d", "1_000", "1e3", "0x10", "5.0", "--5", "+", "2147483648", "-2147483649", "\u00a07"]
 )
 def test_what_is_no_whole_number(text: str) -> None:
-    assert parsed(ValueType.INT, text).problem == "not a whole number of 32 bits"
+    assert parse_value(ValueType.INT, text).problem == "not a whole number of 32 bits"
 
 
 def test_the_bounds_of_each_size() -> None:
     for kind, bits in ((ValueType.SHORT, 16), (ValueType.INT, 32), (ValueType.LONG, 64)):
         most = 2 ** (bits - 1) - 1
-        assert parsed(kind, str(most)).value == most
-        assert parsed(kind, str(most + 1)).problem
-        assert parsed(kind, str(-most - 1)).value == -most - 1
-        assert parsed(kind, str(-most - 2)).problem
+        assert parse_value(kind, str(most)).value == most
+        assert parse_value(kind, str(most + 1)).problem
+        assert parse_value(kind, str(-most - 1)).value == -most - 1
+        assert parse_value(kind, str(-most - 2)).problem
 
 
 @pytest.mark.parametrize(
@@ -61,12 +61,12 @@ def test_the_bounds_of_each_size() -> None:
     [("0.5", 0.5), ("1d", 1.0), ("1.5F", 1.5), (".5", 0.5), ("5.", 5.0), ("0x1p-2", 0.25), ("1e3", 1000)],
 )
 def test_doubles(text: str, number: float) -> None:
-    assert parsed(ValueType.DOUBLE, text).value == number
+    assert parse_value(ValueType.DOUBLE, text).value == number
 
 
 @pytest.mark.parametrize("text", ["", "inf", "nan", "0,5", "1_0.0", "x", "1dd", "0x1", "½"])
 def test_what_is_no_double(text: str) -> None:
-    assert parsed(ValueType.DOUBLE, text).problem == "not a number"
+    assert parse_value(ValueType.DOUBLE, text).problem == "not a number"
 
 
 def test_nan_is_in_every_range() -> None:
@@ -77,19 +77,19 @@ def test_nan_is_in_every_range() -> None:
 
 @pytest.mark.parametrize(("text", "value"), [("true", True), (" FALSE ", False), ("True", True)])
 def test_booleans(text: str, value: bool) -> None:
-    assert parsed(ValueType.BOOLEAN, text).value is value
+    assert parse_value(ValueType.BOOLEAN, text).value is value
 
 
 @pytest.mark.parametrize("text", ["yes", "1", "", "t rue"])
 def test_what_is_no_boolean(text: str) -> None:
-    assert parsed(ValueType.BOOLEAN, text).problem == "neither true nor false"
+    assert parse_value(ValueType.BOOLEAN, text).problem == "neither true nor false"
 
 
 @pytest.mark.parametrize(
     ("text", "items"), [("", ()), ("a", ("a",)), ("a , b", ("a", "b")), ("a,,b,", ("a", "", "b", "")), (" ", ())]
 )
 def test_lists(text: str, items: tuple[str, ...]) -> None:
-    assert parsed(ValueType.LIST, text).value == items
+    assert parse_value(ValueType.LIST, text).value == items
 
 
 def test_items_that_stand_twice() -> None:
@@ -168,16 +168,16 @@ def test_every_default_is_accepted(minor: str) -> None:
 
 
 def test_what_is_accepted_in_words() -> None:
-    assert accepted(topic("segment.bytes")) == "at least 1048576"
-    assert accepted(topic("compression.gzip.level")) == "1 to 9 or -1"
-    assert accepted(topic("cleanup.policy")) == "compact, delete"
-    assert accepted(topic("preallocate")) == ""
+    assert describe_accepted(topic("segment.bytes")) == "at least 1048576"
+    assert describe_accepted(topic("compression.gzip.level")) == "1 to 9 or -1"
+    assert describe_accepted(topic("cleanup.policy")) == "compact, delete"
+    assert describe_accepted(topic("preallocate")) == ""
 
 
 @given(st.text(), st.sampled_from(sorted(config_table("3.9").topic) + sorted(config_table("4.4").topic)))
 def test_any_text_has_an_answer(text: str, key: str) -> None:
     for minor in ("3.9", "4.4"):
-        definition = config_table(minor).find(Scope.TOPIC, key)
+        definition = config_table(minor).find(KeyScope.TOPIC, key)
         if definition is not None:
             problem_of(definition, text)
 
@@ -350,7 +350,7 @@ def test_references_to_secrets(value: str, is_named: bool) -> None:
 
 def test_listeners() -> None:
     static = {
-        key: Declared(text, Source.STATIC)
+        key: DeclaredValue(text, ValueSource.STATIC)
         for key, text in {
             "listeners": "Clients://[::1]:9092, PEERS://:9093,nonsense,OTHER://h:1",
             "listener.security.protocol.map": "CLIENTS:SASL_SSL,PEERS:ssl",

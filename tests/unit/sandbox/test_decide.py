@@ -15,7 +15,7 @@ from kafkakit.sandbox.decide.processes import (
     controller_properties,
     environment,
     meta_properties,
-    principal,
+    principal_of,
     profile_tree,
     profile_users,
     render_profile,
@@ -23,11 +23,11 @@ from kafkakit.sandbox.decide.processes import (
     zookeeper_properties,
 )
 from kafkakit.sandbox.decide.spec import (
-    Layout,
-    Mode,
-    Role,
+    ClientSecurity,
+    MetadataMode,
+    NodeRole,
+    SandboxLayout,
     SandboxSpec,
-    Secure,
     build_spec,
     decode_state,
     describe,
@@ -46,13 +46,13 @@ def make_spec(
     brokers: int = 4,
     racks: int = 3,
     log_dirs: tuple[int, ...] = (2,),
-    mode: Mode = Mode.KRAFT,
-    secure: Secure = Secure.NONE,
+    mode: MetadataMode = MetadataMode.KRAFT,
+    secure: ClientSecurity = ClientSecurity.NONE,
 ) -> SandboxSpec:
     return build_spec(name="box", brokers=brokers, racks=racks, log_dirs=log_dirs, kafka=None, mode=mode, secure=secure)
 
 
-def make_layout(spec: SandboxSpec) -> Layout:
+def make_layout(spec: SandboxSpec) -> SandboxLayout:
     ports = range(20_000, 20_000 + ports_needed(spec))
     return lay_out(spec, "/box", ports, [f"dir{n}" for n in range(directories_needed(spec))])
 
@@ -63,8 +63,8 @@ def test_brokers_are_numbered_and_spread_over_racks_in_turn() -> None:
     assert [len(node.log_dirs) for node in layout.brokers] == [2, 2, 2, 2]
 
 
-@pytest.mark.parametrize("secure", list(Secure))
-def test_no_two_nodes_share_a_port_a_folder_or_a_directory_id(secure: Secure) -> None:
+@pytest.mark.parametrize("secure", list(ClientSecurity))
+def test_no_two_nodes_share_a_port_a_folder_or_a_directory_id(secure: ClientSecurity) -> None:
     layout = make_layout(make_spec(secure=secure))
     ports = [port for node in layout.nodes for port in node.ports.values()]
     folders = [folder for node in layout.nodes for folder in (node.folder, *node.log_dirs)]
@@ -105,9 +105,9 @@ def test_log_dirs_that_are_no_numbers_are_refused(text: str) -> None:
         ({"kafka": "4.4.0; rm"}, "not a Kafka version"),
         ({"kafka": "2.8.0"}, "too old"),
         ({"kafka": "3.6.2"}, "too old"),
-        ({"kafka": "2.3.1", "mode": Mode.ZOOKEEPER}, "too old"),
-        ({"mode": Mode.ZOOKEEPER, "kafka": "4.4.0"}, "no ZooKeeper mode"),
-        ({"mode": Mode.ZOOKEEPER, "secure": Secure.TLS}, "kraft only"),
+        ({"kafka": "2.3.1", "mode": MetadataMode.ZOOKEEPER}, "too old"),
+        ({"mode": MetadataMode.ZOOKEEPER, "kafka": "4.4.0"}, "no ZooKeeper mode"),
+        ({"mode": MetadataMode.ZOOKEEPER, "secure": ClientSecurity.TLS}, "kraft only"),
     ],
 )
 def test_a_request_out_of_range_is_refused_with_its_reason(wrong: dict[str, object], said: str) -> None:
@@ -117,8 +117,8 @@ def test_a_request_out_of_range_is_refused_with_its_reason(wrong: dict[str, obje
         "racks": 3,
         "log_dirs": (1,),
         "kafka": None,
-        "mode": Mode.KRAFT,
-        "secure": Secure.NONE,
+        "mode": MetadataMode.KRAFT,
+        "secure": ClientSecurity.NONE,
     }
     with pytest.raises(UsageError) as caught:
         build_spec(**(request | wrong))  # type: ignore[arg-type]
@@ -127,7 +127,7 @@ def test_a_request_out_of_range_is_refused_with_its_reason(wrong: dict[str, obje
 
 def test_each_mode_has_its_own_default_version() -> None:
     assert make_spec().kafka.startswith("4.")
-    assert make_spec(mode=Mode.ZOOKEEPER).kafka.startswith("3.9.")
+    assert make_spec(mode=MetadataMode.ZOOKEEPER).kafka.startswith("3.9.")
 
 
 def test_an_open_broker_has_no_authorizer_and_one_listener() -> None:
@@ -146,13 +146,13 @@ def test_an_open_broker_has_no_authorizer_and_one_listener() -> None:
 @pytest.mark.parametrize(
     ("secure", "protocol", "administrator"),
     [
-        (Secure.TLS, "CLIENT:SSL", "User:CN=admin"),
-        (Secure.SCRAM, "CLIENT:SASL_PLAINTEXT", "User:admin"),
-        (Secure.SCRAM_TLS, "CLIENT:SASL_SSL", "User:admin"),
+        (ClientSecurity.TLS, "CLIENT:SSL", "User:CN=admin"),
+        (ClientSecurity.SCRAM, "CLIENT:SASL_PLAINTEXT", "User:admin"),
+        (ClientSecurity.SCRAM_TLS, "CLIENT:SASL_SSL", "User:admin"),
     ],
 )
 def test_a_secured_broker_keeps_clients_off_the_inner_listener(
-    secure: Secure, protocol: str, administrator: str
+    secure: ClientSecurity, protocol: str, administrator: str
 ) -> None:
     spec = make_spec(secure=secure)
     layout = make_layout(spec)
@@ -166,7 +166,7 @@ def test_a_secured_broker_keeps_clients_off_the_inner_listener(
 
 
 def test_zookeeper_brokers_name_their_zookeeper_and_no_controller() -> None:
-    spec = make_spec(mode=Mode.ZOOKEEPER)
+    spec = make_spec(mode=MetadataMode.ZOOKEEPER)
     layout = make_layout(spec)
     settings = broker_properties(spec, layout, layout.brokers[0], "/box", None)
     assert settings["zookeeper.connect"] == f"127.0.0.1:{zookeeper_properties(layout)['clientPort']}"
@@ -185,7 +185,7 @@ def test_properties_double_their_backslashes() -> None:
 
 
 def test_the_process_list_shows_the_marker_and_no_secret() -> None:
-    layout = make_layout(make_spec(secure=Secure.SCRAM))
+    layout = make_layout(make_spec(secure=ClientSecurity.SCRAM))
     node = layout.keeper
     assert jvm.command("/j/java", node) == (
         "/j/java",
@@ -193,7 +193,7 @@ def test_the_process_list_shows_the_marker_and_no_secret() -> None:
         "@/box/controller/java.args",
     )
     text = jvm.format_arguments(
-        node, "cid", jvm.Launch(java="/j/java", class_path=("/a b.jar",)), {"admin": "a-secret"}
+        node, "cid", jvm.JavaLaunch(java="/j/java", class_path=("/a b.jar",)), {"admin": "a-secret"}
     )
     assert '"SCRAM-SHA-256=[name=admin,password=a-secret]"' in text.splitlines()
     assert '"/a b.jar"' in text.splitlines()
@@ -202,12 +202,13 @@ def test_the_process_list_shows_the_marker_and_no_secret() -> None:
 def test_java_argument_files_escape_quotes_and_backslashes() -> None:
     node = make_layout(make_spec()).brokers[0]
     assert (
-        '"/a\\"b\\\\c.jar"' in jvm.node_arguments(node, jvm.Launch(java="/j", class_path=('/a"b\\c.jar',))).splitlines()
+        '"/a\\"b\\\\c.jar"'
+        in jvm.node_arguments(node, jvm.JavaLaunch(java="/j", class_path=('/a"b\\c.jar',))).splitlines()
     )
 
 
 def test_state_survives_a_round_trip() -> None:
-    spec = make_spec(secure=Secure.TLS)
+    spec = make_spec(secure=ClientSecurity.TLS)
     state = new_state(spec, make_layout(spec), "cid", "/j/java")
     record = ProcessRecord(pid=7, started_ticks=8, marker="m")
     state = state.with_process(state.layout.brokers[2], record)
@@ -217,7 +218,7 @@ def test_state_survives_a_round_trip() -> None:
     assert found is not None
     assert found.process == record
     assert again.broker(1) is None, "the controller is no broker"
-    assert again.layout.keeper.role is Role.CONTROLLER
+    assert again.layout.keeper.role is NodeRole.CONTROLLER
 
 
 @pytest.mark.parametrize(
@@ -237,11 +238,11 @@ def test_a_damaged_state_file_is_one_clear_error(data: bytes) -> None:
     assert "state.json" in str(caught.value)
 
 
-@pytest.mark.parametrize("secure", list(Secure))
-@pytest.mark.parametrize("mode", list(Mode))
-def test_the_profile_is_yaml_without_secrets(secure: Secure, mode: Mode) -> None:
-    if mode is Mode.ZOOKEEPER:
-        secure = Secure.NONE
+@pytest.mark.parametrize("secure", list(ClientSecurity))
+@pytest.mark.parametrize("mode", list(MetadataMode))
+def test_the_profile_is_yaml_without_secrets(secure: ClientSecurity, mode: MetadataMode) -> None:
+    if mode is MetadataMode.ZOOKEEPER:
+        secure = ClientSecurity.NONE
     spec = make_spec(secure=secure, mode=mode)
     state = new_state(spec, make_layout(spec), "cid", "java")
     for user in profile_users(secure):
@@ -249,11 +250,11 @@ def test_the_profile_is_yaml_without_secrets(secure: Secure, mode: Mode) -> None
         text = render_profile(tree, "box")
         assert yaml.safe_load(text) == json.loads(json.dumps(tree))
         assert "-secret" not in text
-    assert ("zookeeper" in tree) == (mode is Mode.ZOOKEEPER)
-    assert ("ZOOKEEPER" in environment(state)) == (mode is Mode.ZOOKEEPER)
+    assert ("zookeeper" in tree) == (mode is MetadataMode.ZOOKEEPER)
+    assert ("ZOOKEEPER" in environment(state)) == (mode is MetadataMode.ZOOKEEPER)
 
 
-@pytest.mark.parametrize("secure", list(Secure))
-def test_the_clients_way_in_is_complete(secure: Secure) -> None:
+@pytest.mark.parametrize("secure", list(ClientSecurity))
+def test_the_clients_way_in_is_complete(secure: ClientSecurity) -> None:
     assert problems_of(client_security(secure, "/box", "admin", PASSWORDS.of("admin"))) == ()
-    assert principal(Secure.TLS, "guest") == "User:CN=guest"
+    assert principal_of(ClientSecurity.TLS, "guest") == "User:CN=guest"

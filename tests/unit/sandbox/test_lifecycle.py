@@ -20,7 +20,15 @@ from kafkakit.ports.machine import Java, Machine, NodeFailedError
 from kafkakit.sandbox import lifecycle as run
 from kafkakit.sandbox.decide import processes as jvm
 from kafkakit.sandbox.decide.processes import filled_arguments, find_tool
-from kafkakit.sandbox.decide.spec import Mode, Phase, SandboxSpec, SandboxState, Secure, build_spec, parse_racks_of
+from kafkakit.sandbox.decide.spec import (
+    ClientSecurity,
+    MetadataMode,
+    Phase,
+    SandboxSpec,
+    SandboxState,
+    build_spec,
+    parse_racks_of,
+)
 from kafkakit.sandbox.demo import run_tool
 from kafkakit.sandbox.folders import Store
 from kafkakit.sandbox.lifecycle import grow, node_statuses
@@ -143,7 +151,7 @@ class Lines:
 
 
 @dataclass
-class Stage:
+class Harness:
     """A fake machine, a real folder, and shorthand for what tests do with them."""
 
     processes: FakeProcesses
@@ -151,13 +159,17 @@ class Stage:
     said: Lines
     machine: Machine
 
-    def spec(self, secure: Secure = Secure.NONE, mode: Mode = Mode.KRAFT, brokers: int = 3) -> SandboxSpec:
+    def spec(
+        self, secure: ClientSecurity = ClientSecurity.NONE, mode: MetadataMode = MetadataMode.KRAFT, brokers: int = 3
+    ) -> SandboxSpec:
         return build_spec(
             name="box", brokers=brokers, racks=min(3, brokers), log_dirs=(1,), kafka=None, mode=mode, secure=secure
         )
 
-    def up(self, secure: Secure = Secure.NONE, mode: Mode = Mode.KRAFT, brokers: int = 3) -> bool:
-        return run.up(self.machine, self.store, self.spec(secure, mode, brokers), self.said)[1]
+    def up(
+        self, secure: ClientSecurity = ClientSecurity.NONE, mode: MetadataMode = MetadataMode.KRAFT, brokers: int = 3
+    ) -> bool:
+        return run.start_sandbox(self.machine, self.store, self.spec(secure, mode, brokers), self.said)[1]
 
     def nothing_is_left(self) -> bool:
         return not self.processes.alive and not self.store.state_file.exists() and not self.profiles()
@@ -167,7 +179,7 @@ class Stage:
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Stage:
+def stage(tmp_path: Path) -> Harness:
     processes = FakeProcesses()
     draws = iter(range(1, 10_000))
 
@@ -184,10 +196,10 @@ def stage(tmp_path: Path) -> Stage:
         random_bytes=lambda count: next(draws).to_bytes(count, "big"),
     )
     store = Store(root=tmp_path / "state" / "sandbox" / "box", profiles=tmp_path / "config" / "profiles.d")
-    return Stage(processes=processes, store=store, said=Lines(), machine=machine)
+    return Harness(processes=processes, store=store, said=Lines(), machine=machine)
 
 
-def test_up_starts_everything_and_down_removes_everything(stage: Stage) -> None:
+def test_up_starts_everything_and_down_removes_everything(stage: Harness) -> None:
     assert stage.up()
     assert len(stage.processes.alive) == 4
     assert stage.profiles() == ["box.yaml"]
@@ -195,13 +207,13 @@ def test_up_starts_everything_and_down_removes_everything(stage: Stage) -> None:
     assert stage.store.root.stat().st_mode & 0o777 == 0o700
     assert stage.store.state_file.stat().st_mode & 0o777 == 0o600
     assert (stage.store.profiles / "box.yaml").stat().st_mode & 0o777 == 0o600
-    assert run.down(stage.machine, stage.store) == 4
+    assert run.stop_sandbox(stage.machine, stage.store) == 4
     assert stage.nothing_is_left()
     assert not stage.store.root.exists()
-    assert run.down(stage.machine, stage.store) is None
+    assert run.stop_sandbox(stage.machine, stage.store) is None
 
 
-def test_up_twice_changes_nothing(stage: Stage) -> None:
+def test_up_twice_changes_nothing(stage: Harness) -> None:
     stage.up()
     before = stage.store.state_file.read_bytes()
     assert not stage.up()
@@ -209,7 +221,7 @@ def test_up_twice_changes_nothing(stage: Stage) -> None:
     assert len(stage.processes.all) == 5, "three brokers, the formatter and the controller"
 
 
-def test_up_with_another_shape_is_refused(stage: Stage) -> None:
+def test_up_with_another_shape_is_refused(stage: Harness) -> None:
     stage.up()
     with pytest.raises(RefusedError) as caught:
         stage.up(brokers=2)
@@ -217,7 +229,7 @@ def test_up_with_another_shape_is_refused(stage: Stage) -> None:
     assert len(stage.processes.alive) == 4
 
 
-def test_up_reports_a_dead_broker_and_how_to_restart_it(stage: Stage) -> None:
+def test_up_reports_a_dead_broker_and_how_to_restart_it(stage: Harness) -> None:
     stage.up()
     assert run.kill(stage.machine, stage.store, 1002)
     assert not run.kill(stage.machine, stage.store, 1002)
@@ -229,25 +241,25 @@ def test_up_reports_a_dead_broker_and_how_to_restart_it(stage: Stage) -> None:
     assert not stage.up()
 
 
-def test_up_starts_anew_when_everything_is_dead(stage: Stage) -> None:
+def test_up_starts_anew_when_everything_is_dead(stage: Harness) -> None:
     stage.up()
     stage.processes.alive.clear()
     assert stage.up()
     assert len(stage.processes.alive) == 4
 
 
-def test_up_cleans_away_what_a_killed_up_left(stage: Stage) -> None:
+def test_up_cleans_away_what_a_killed_up_left(stage: Harness) -> None:
     stage.up()
     text = stage.store.state_file.read_text().replace('"phase":"up"', '"phase":"starting"')
     stage.store.state_file.write_text(text)
     with pytest.raises(TryLaterError):
-        run.loaded(stage.store)
+        run.load_state(stage.store)
     assert stage.up()
     assert sorted(stage.processes.killed) == [101, 102, 103, 104]
     assert len(stage.processes.alive) == 4
 
 
-def test_a_broker_that_exits_takes_the_rest_with_it_and_shows_its_log(stage: Stage) -> None:
+def test_a_broker_that_exits_takes_the_rest_with_it_and_shows_its_log(stage: Harness) -> None:
     def die_with_words(record: ProcessRecord, log: Path) -> None:
         if record.marker.endswith("broker-1003"):
             log.write_text("ERROR out of luck\n")
@@ -261,7 +273,7 @@ def test_a_broker_that_exits_takes_the_rest_with_it_and_shows_its_log(stage: Sta
     assert stage.nothing_is_left()
 
 
-def test_a_taken_port_is_tried_again_with_others(stage: Stage) -> None:
+def test_a_taken_port_is_tried_again_with_others(stage: Harness) -> None:
     used: list[str] = []
 
     def taken_once(record: ProcessRecord, log: Path) -> None:
@@ -278,7 +290,7 @@ def test_a_taken_port_is_tried_again_with_others(stage: Stage) -> None:
     assert len(stage.processes.alive) == 4
 
 
-def test_ports_that_are_always_taken_end_in_an_error(stage: Stage) -> None:
+def test_ports_that_are_always_taken_end_in_an_error(stage: Harness) -> None:
     def always_taken(record: ProcessRecord, log: Path) -> None:
         log.write_text("java.net.BindException\n")
         stage.processes.die(record)
@@ -291,7 +303,7 @@ def test_ports_that_are_always_taken_end_in_an_error(stage: Stage) -> None:
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, OSError])
 @pytest.mark.parametrize("victim", ["broker-1001", "broker-1003", "controller"])
-def test_an_interrupted_up_leaves_nothing_running(stage: Stage, stop: type[BaseException], victim: str) -> None:
+def test_an_interrupted_up_leaves_nothing_running(stage: Harness, stop: type[BaseException], victim: str) -> None:
     def interrupt(record: ProcessRecord, log: Path) -> None:
         if record.marker.endswith(victim):
             raise stop("now")
@@ -302,7 +314,7 @@ def test_an_interrupted_up_leaves_nothing_running(stage: Stage, stop: type[BaseE
     assert stage.nothing_is_left()
 
 
-def test_a_failed_format_shows_the_tools_words(stage: Stage) -> None:
+def test_a_failed_format_shows_the_tools_words(stage: Harness) -> None:
     def format_badly(record: ProcessRecord, log: Path) -> None:
         if log.name == "format.log":
             log.write_text("formatting\nbad config\n")
@@ -315,23 +327,25 @@ def test_a_failed_format_shows_the_tools_words(stage: Stage) -> None:
     assert stage.nothing_is_left()
 
 
-def test_a_cluster_that_never_registers_ends_with_the_time_limit(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_never_registers_ends_with_the_time_limit(
+    stage: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(FakeProcesses, "answers", lambda self, port: port != 20_002)
     with pytest.raises(NodeFailedError, match=r"not ready after 300 s: broker 1002 is late"):
         stage.up()
     assert stage.nothing_is_left()
 
 
-def test_down_leaves_a_process_with_a_recycled_pid_alone(stage: Stage) -> None:
+def test_down_leaves_a_process_with_a_recycled_pid_alone(stage: Harness) -> None:
     stage.up()
     stranger = ProcessRecord(pid=101, started_ticks=999, marker="vim")
     stage.processes.alive[101] = stranger
-    assert run.down(stage.machine, stage.store) == 3
+    assert run.stop_sandbox(stage.machine, stage.store) == 3
     assert stage.processes.alive == {101: stranger}
 
 
-def test_secrets_are_private_files_and_stay_out_of_the_state(stage: Stage) -> None:
-    stage.up(secure=Secure.SCRAM_TLS)
+def test_secrets_are_private_files_and_stay_out_of_the_state(stage: Harness) -> None:
+    stage.up(secure=ClientSecurity.SCRAM_TLS)
     folder = stage.store.root / "secrets"
     password = (folder / "admin.password").read_text().strip()
     assert folder.stat().st_mode & 0o777 == 0o700
@@ -341,16 +355,16 @@ def test_secrets_are_private_files_and_stay_out_of_the_state(stage: Stage) -> No
     assert holders == [folder / "admin.password"]
     assert all(password not in (stage.store.profiles / name).read_text() for name in stage.profiles())
     assert stage.profiles() == ["box-guest.yaml", "box.yaml"]
-    state = run.loaded(stage.store)
+    state = run.load_state(stage.store)
     secret = run.admin_security(state, stage.store).password
     assert secret is not None
     assert secret.reveal() == password
-    run.down(stage.machine, stage.store)
+    run.stop_sandbox(stage.machine, stage.store)
     assert stage.profiles() == []
 
 
-def test_a_zookeeper_broker_that_is_still_remembered_is_started_again(stage: Stage) -> None:
-    stage.up(mode=Mode.ZOOKEEPER)
+def test_a_zookeeper_broker_that_is_still_remembered_is_started_again(stage: Harness) -> None:
+    stage.up(mode=MetadataMode.ZOOKEEPER)
     run.kill(stage.machine, stage.store, 1001)
     attempts: list[int] = []
     ends = (
@@ -370,9 +384,9 @@ def test_a_zookeeper_broker_that_is_still_remembered_is_started_again(stage: Sta
     assert len(attempts) == 3
 
 
-def test_commands_on_a_sandbox_that_is_not_there_say_so(stage: Stage) -> None:
+def test_commands_on_a_sandbox_that_is_not_there_say_so(stage: Harness) -> None:
     actions: list[Callable[[], object]] = [
-        lambda: run.loaded(stage.store),
+        lambda: run.load_state(stage.store),
         lambda: run.kill(stage.machine, stage.store, 1001),
         lambda: run.restart(stage.machine, stage.store, 1001, stage.said),
     ]
@@ -384,37 +398,37 @@ def test_commands_on_a_sandbox_that_is_not_there_say_so(stage: Stage) -> None:
         run.kill(stage.machine, stage.store, 7)
 
 
-def test_a_second_command_at_the_same_time_is_told_to_wait(stage: Stage) -> None:
+def test_a_second_command_at_the_same_time_is_told_to_wait(stage: Harness) -> None:
     with stage.store.locked(), pytest.raises(TryLaterError, match="another command"):
-        run.down(stage.machine, stage.store)
+        run.stop_sandbox(stage.machine, stage.store)
 
 
-def test_a_damaged_state_file_stops_up_and_down_with_one_line(stage: Stage) -> None:
+def test_a_damaged_state_file_stops_up_and_down_with_one_line(stage: Harness) -> None:
     stage.up()
     stage.store.state_file.write_bytes(b"\xff{")
     with pytest.raises(InputError):
         stage.up()
     with pytest.raises(InputError, match="pgrep -f"):
-        run.down(stage.machine, stage.store)
+        run.stop_sandbox(stage.machine, stage.store)
 
 
-def test_look_tells_dead_from_alive(stage: Stage) -> None:
+def test_look_tells_dead_from_alive(stage: Harness) -> None:
     stage.up()
     run.kill(stage.machine, stage.store, 1003)
-    seen = {node.node.id: node.state for node in node_statuses(stage.machine, stage.store, run.loaded(stage.store))}
+    seen = {node.node.id: node.state for node in node_statuses(stage.machine, stage.store, run.load_state(stage.store))}
     assert seen == {1: "running", 1001: "alive", 1002: "alive", 1003: "dead"}
 
 
-def test_the_command_line_of_every_process_carries_its_folder(stage: Stage) -> None:
+def test_the_command_line_of_every_process_carries_its_folder(stage: Harness) -> None:
     stage.up()
     assert {record.marker for record in stage.processes.all} == {
-        jvm.marker(node) for node in run.loaded(stage.store).layout.nodes
+        jvm.marker(node) for node in run.load_state(stage.store).layout.nodes
     }
     assert issubclass(NodeFailedError, KafkakitError)
 
 
 def test_a_profile_does_not_outlive_an_up_that_fails_at_its_very_end(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save = Store.save
 
@@ -429,10 +443,10 @@ def test_a_profile_does_not_outlive_an_up_that_fails_at_its_very_end(
     assert stage.nothing_is_left()
 
 
-def test_a_running_sandbox_grows_by_brokers_that_share_its_secrets(stage: Stage) -> None:
-    stage.up(Secure.SCRAM)
+def test_a_running_sandbox_grows_by_brokers_that_share_its_secrets(stage: Harness) -> None:
+    stage.up(ClientSecurity.SCRAM)
     before = set(stage.processes.alive)
-    state = grow(stage.machine, stage.store, stage.spec(Secure.SCRAM, brokers=5), stage.said)
+    state = grow(stage.machine, stage.store, stage.spec(ClientSecurity.SCRAM, brokers=5), stage.said)
     assert state is not None
     assert [node.id for node in state.layout.brokers] == [1001, 1002, 1003, 1004, 1005]
     assert before < set(stage.processes.alive)
@@ -441,10 +455,10 @@ def test_a_running_sandbox_grows_by_brokers_that_share_its_secrets(stage: Stage)
     own = ("listeners=", "advertised.listeners=", "log.dirs=", "broker.rack=", "node.id=")
     differing = {a for a, b in zip(old.splitlines(), new.splitlines(), strict=True) if a != b}
     assert {line.partition("=")[0] + "=" for line in differing} <= set(own)
-    assert not stage.up(Secure.SCRAM, brokers=5)
+    assert not stage.up(ClientSecurity.SCRAM, brokers=5)
 
 
-def test_growth_puts_the_new_brokers_into_the_profile(stage: Stage) -> None:
+def test_growth_puts_the_new_brokers_into_the_profile(stage: Harness) -> None:
     stage.up(brokers=2)
     state = grow(stage.machine, stage.store, stage.spec(brokers=2 + 1), stage.said)
     assert state is None, "another number of racks"
@@ -455,30 +469,30 @@ def test_growth_puts_the_new_brokers_into_the_profile(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("taken", ["box", "box-guest"])
-def test_a_profile_that_somebody_else_wrote_is_neither_replaced_nor_removed(stage: Stage, taken: str) -> None:
+def test_a_profile_that_somebody_else_wrote_is_neither_replaced_nor_removed(stage: Harness, taken: str) -> None:
     stage.store.profiles.mkdir(parents=True)
     theirs = stage.store.profile_file(taken)
     theirs.write_text("bootstrap_server: prod:9092\n")
     with pytest.raises(RefusedError, match="is a profile that sandbox box did not write"):
-        stage.up(Secure.SCRAM)
+        stage.up(ClientSecurity.SCRAM)
     assert not stage.processes.all
     theirs.unlink()
-    stage.up(Secure.SCRAM)
+    stage.up(ClientSecurity.SCRAM)
     theirs.write_text("bootstrap_server: prod:9092\n")
-    run.down(stage.machine, stage.store)
+    run.stop_sandbox(stage.machine, stage.store)
     assert stage.profiles() == [theirs.name]
     assert theirs.read_text() == "bootstrap_server: prod:9092\n"
 
 
-def test_growth_needs_the_same_sandbox_in_all_but_size(stage: Stage) -> None:
+def test_growth_needs_the_same_sandbox_in_all_but_size(stage: Harness) -> None:
     assert grow(stage.machine, stage.store, stage.spec(brokers=5), stage.said) is None
     stage.up()
     assert grow(stage.machine, stage.store, stage.spec(brokers=3), stage.said) is None
     assert grow(stage.machine, stage.store, stage.spec(brokers=2), stage.said) is None
-    assert grow(stage.machine, stage.store, stage.spec(Secure.TLS, brokers=5), stage.said) is None
+    assert grow(stage.machine, stage.store, stage.spec(ClientSecurity.TLS, brokers=5), stage.said) is None
 
 
-def test_a_failed_growth_stops_the_new_and_leaves_the_old(stage: Stage) -> None:
+def test_a_failed_growth_stops_the_new_and_leaves_the_old(stage: Harness) -> None:
     stage.up()
     before, state = set(stage.processes.alive), stage.store.load()
 
@@ -493,7 +507,7 @@ def test_a_failed_growth_stops_the_new_and_leaves_the_old(stage: Stage) -> None:
     assert stage.store.load() == state
 
 
-def test_ctrl_c_during_growth_leaves_nothing_unknown(stage: Stage) -> None:
+def test_ctrl_c_during_growth_leaves_nothing_unknown(stage: Harness) -> None:
     stage.up()
     before = set(stage.processes.alive)
 
@@ -512,7 +526,7 @@ def archive_options(store: Store, node: str = "broker-1001") -> list[str]:
 
 
 @pytest.fixture
-def archiving(stage: Stage, tmp_path: Path) -> Stage:
+def archiving(stage: Harness, tmp_path: Path) -> Harness:
     """A stage whose JVM writes the archive that it is asked for."""
     jar = tmp_path / "kafka.jar"
     jar.touch()
@@ -537,18 +551,18 @@ def archiving(stage: Stage, tmp_path: Path) -> Stage:
     return stage
 
 
-def archives(stage: Stage) -> list[Path]:
+def archives(stage: Harness) -> list[Path]:
     return sorted(Path(stage.machine.class_archives).iterdir())
 
 
-def jar_of(stage: Stage, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def jar_of(stage: Harness, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     jar = Path(stage.machine.find_java().path).with_name("lib.jar")
     jar.write_text(text)
     monkeypatch.setattr(FakeJars, "class_path", lambda self, version, say: (str(jar),))
 
 
 def test_the_first_sandbox_records_its_classes_and_the_next_one_starts_from_their_archive(
-    archiving: Stage, monkeypatch: pytest.MonkeyPatch
+    archiving: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jar_of(archiving, monkeypatch, "one")
     archiving.up()
@@ -561,7 +575,7 @@ def test_the_first_sandbox_records_its_classes_and_the_next_one_starts_from_thei
         "java/lang/Object", "controller/output.log", "broker-1001/output.log", "controller/format.log",
     ]  # fmt: skip
     assert archiving.said.lines[-1].startswith("preparing faster starts of Kafka 4.")
-    run.down(archiving.machine, archiving.store)
+    run.stop_sandbox(archiving.machine, archiving.store)
     archiving.said.lines.clear()
     archiving.up()
     for node in ("broker-1001", "broker-1003", "controller"):
@@ -573,27 +587,27 @@ def test_the_first_sandbox_records_its_classes_and_the_next_one_starts_from_thei
     assert archive_options(archiving.store, "broker-1004")[1] == f"-XX:SharedArchiveFile={archive}"
 
 
-def test_other_jars_get_another_archive(archiving: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_jars_get_another_archive(archiving: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     for number, text in enumerate(("one", "another"), 1):
         jar_of(archiving, monkeypatch, text)
         archiving.up()
-        run.down(archiving.machine, archiving.store)
+        run.stop_sandbox(archiving.machine, archiving.store)
         assert len(archives(archiving)) == number
 
 
-def test_a_java_that_writes_no_archive_is_asked_once(archiving: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_java_that_writes_no_archive_is_asked_once(archiving: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     jar_of(archiving, monkeypatch, "one")
     archiving.processes.on_start = lambda record, log: None
     archiving.up()
     assert [path.stat().st_size for path in archives(archiving)] == [0]
-    run.down(archiving.machine, archiving.store)
+    run.stop_sandbox(archiving.machine, archiving.store)
     archiving.said.lines.clear()
     assert archiving.up()
     assert (archive_options(archiving.store), archiving.said.lines) == ([], [])
 
 
 def test_a_cache_that_cannot_be_written_costs_nothing_but_time(
-    archiving: Stage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    archiving: Harness, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     jar_of(archiving, monkeypatch, "one")
     (tmp_path / "cache").touch()
@@ -609,12 +623,12 @@ def tools_jar(folder: Path, *classes: str) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("secure", Secure)
+@pytest.mark.parametrize("secure", ClientSecurity)
 def test_a_tool_of_kafka_gets_address_and_login_and_no_password_in_its_arguments(
-    stage: Stage, secure: Secure, tmp_path: Path
+    stage: Harness, secure: ClientSecurity, tmp_path: Path
 ) -> None:
     stage.up(secure)
-    if secure is Secure.TLS:
+    if secure is ClientSecurity.TLS:
         for name in ("admin.pem", "admin.key"):
             stage.store.write(f"{stage.store.root}/secrets/{name}", f"{name}\n")
     jars = cast(FakeJars, stage.machine.jars)
@@ -622,7 +636,7 @@ def test_a_tool_of_kafka_gets_address_and_login_and_no_password_in_its_arguments
     with pytest.raises(BecameError) as became:
         run_tool(stage.machine, stage.store, ["kafka-topics.sh", "--list"], stage.said)
     java, arguments, *words = became.value.args
-    state = run.loaded(stage.store)
+    state = run.load_state(stage.store)
     properties = f"{stage.store.root}/secrets/admin.properties"
     assert (java, words) == (
         "/java", ["--bootstrap-server", state.layout.bootstrap_servers, "--command-config", properties, "--list"]
@@ -634,14 +648,14 @@ def test_a_tool_of_kafka_gets_address_and_login_and_no_password_in_its_arguments
     assert ("sasl.jaas.config" in settings, "ssl.truststore.location" in settings) == (
         secure.uses_scram, secure.uses_tls
     )  # fmt: skip
-    assert ("ssl.keystore.location" in settings) is (secure is Secure.TLS)
+    assert ("ssl.keystore.location" in settings) is (secure is ClientSecurity.TLS)
     if secure.uses_scram:
         password = stage.store.read_text(f"{stage.store.root}/secrets/admin.password").strip()
         assert password in settings["sasl.jaas.config"]
         assert password not in Path(arguments[1:]).read_text() + "".join(words)
 
 
-def test_a_tool_that_is_none_or_that_this_kafka_lacks_is_refused(stage: Stage, tmp_path: Path) -> None:
+def test_a_tool_that_is_none_or_that_this_kafka_lacks_is_refused(stage: Harness, tmp_path: Path) -> None:
     stage.up()
     with pytest.raises(UsageError, match="did you mean kafka-topics"):
         run_tool(stage.machine, stage.store, ["kafka-topic"], stage.said)
@@ -662,23 +676,25 @@ def test_what_a_tool_is_given_itself_is_not_filled_in() -> None:
     assert filled("kafka-console-producer", version="4.2.0")[2:] == ("--command-config", "/p")
 
 
-def test_a_new_broker_may_have_a_rack_of_its_own(stage: Stage) -> None:
+def test_a_new_broker_may_have_a_rack_of_its_own(stage: Harness) -> None:
     stage.up(brokers=3)
     grown = grow(stage.machine, stage.store, replace(stage.spec(brokers=5), rack_of={1005: "z"}), stage.said)
     assert grown is not None
     assert [node.rack for node in grown.layout.brokers] == ["a", "b", "c", "a", "z"]
     assert "broker.rack=z" in stage.store.read_text(jvm.properties_file(grown.layout.brokers[4]))
-    assert not run.up(stage.machine, stage.store, stage.spec(brokers=5), stage.said)[1]  # the rack is remembered
+    assert not run.start_sandbox(stage.machine, stage.store, stage.spec(brokers=5), stage.said)[
+        1
+    ]  # the rack is remembered
     with pytest.raises(UsageError, match="broker 1005 runs in rack z already"):
-        run.up(stage.machine, stage.store, replace(stage.spec(brokers=5), rack_of={1005: "a"}), stage.said)
+        run.start_sandbox(stage.machine, stage.store, replace(stage.spec(brokers=5), rack_of={1005: "a"}), stage.said)
 
 
 @pytest.mark.parametrize("given", ["1004=a", "1001", "1001=", "x=a", "1001=a b", "1001=\na"])
 def test_a_rack_of_nothing_is_refused(given: str) -> None:
     with pytest.raises(UsageError, match="--rack-of"):
         build_spec(
-            name="box", brokers=3, racks=1, log_dirs=(1,), kafka=None, mode=Mode.KRAFT, secure=Secure.NONE,
-            rack_of=parse_racks_of([given]),
+            name="box", brokers=3, racks=1, log_dirs=(1,), kafka=None, mode=MetadataMode.KRAFT,
+            secure=ClientSecurity.NONE, rack_of=parse_racks_of([given]),
         )  # fmt: skip
     with pytest.raises(UsageError, match="gives no broker a rack"):
         parse_racks_of(["1001=a", "1001=b"])

@@ -9,7 +9,7 @@ from kafkakit.core.errors import ConnectRefusedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
 from kafkakit.sandbox.decide.workload import tally
-from kafkakit.sandbox.demo import Traffic
+from kafkakit.sandbox.demo import SandboxTraffic
 
 
 def test_nothing_lost_although_read_twice() -> None:
@@ -46,7 +46,7 @@ class BrokenPlane:
 
 
 def test_records_that_nobody_could_read_are_not_called_lost() -> None:
-    traffic = Traffic(BrokenPlane(), SystemClock(), 3)  # type: ignore[arg-type]
+    traffic = SandboxTraffic(BrokenPlane(), SystemClock(), 3)  # type: ignore[arg-type]
     traffic.start()
     with pytest.raises(ConnectRefusedError, match="login refused"):
         traffic.stop(30)

@@ -6,7 +6,7 @@ import pytest
 
 from kafkakit.core.model import Broker, Partition
 from kafkakit.core.plan import Proof, ProofKind, SolverStatus, certificate
-from kafkakit.topicmappr.decide.assembly import Decision, assemble
+from kafkakit.topicmappr.decide.assembly import PlanDecision, assemble
 from kafkakit.topicmappr.decide.scope import TopicScope, scope_of
 from tests.clusters.shapes import make_snapshot
 
@@ -32,7 +32,7 @@ SNAPSHOT = make_snapshot(
 def test_a_bound_above_the_plan_is_left_out(unit: str, objective: int, bound: int, made: int, kept: int) -> None:
     scope = scope_of(SNAPSHOT, TopicScope(topics=("t",), sized=True))
     found = certificate(unit, objective, bound, "so it is", Proof(kind=ProofKind.COUNTING))
-    decision = Decision(replicas=[(3, 2)], certificate=found, targets=(1, 2, 3))
+    decision = PlanDecision(replicas=[(3, 2)], certificate=found, targets=(1, 2, 3))
     proven = assemble(SNAPSHOT, {}, scope, decision).certificate
     assert (proven.objective, proven.lower_bound) == (made, kept)
     assert proven.status is (SolverStatus.OPTIMAL if made == kept else SolverStatus.FEASIBLE)

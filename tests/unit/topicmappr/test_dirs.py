@@ -10,7 +10,7 @@ from kafkakit.core.selection import BrokerList
 from kafkakit.placement.broker_disks import DirStorage, broker_disks
 from kafkakit.placement.log_dirs_balance import DirRules
 from kafkakit.placement.problem import PlannedPartition
-from kafkakit.placement.watch import Unwatched
+from kafkakit.placement.watch import SilentWatch
 from kafkakit.topicmappr.decide.dirs import DirPlan, plan_dirs
 from kafkakit.topicmappr.decide.rebuild import decide_rebuild
 from kafkakit.topicmappr.decide.requests import RebuildRequest
@@ -190,7 +190,7 @@ def test_stopping_leaves_destinations_and_no_moves(monkeypatch: pytest.MonkeyPat
     partitions = [PlannedPartition(TopicPartition("t", n), (1,), 1, 10) for n in range(2)]
     rules = DirRules(band=Fraction(1, 10))
     for stopped, moves in ((True, 0), (False, 1)):
-        watch = Unwatched()
+        watch = SilentWatch()
         monkeypatch.setattr(watch, "stopped", partial(bool, stopped))
         found = plan_dirs(snapshot, partitions, [(1,), (1,)], broker_disks(snapshot).log_dirs, rules, watch=watch)
         assert len(found.dir_moves) == moves

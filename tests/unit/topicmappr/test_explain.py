@@ -24,7 +24,7 @@ from kafkakit.core.plan import (
 )
 from kafkakit.core.text import plain_value
 from kafkakit.report.report import text_of
-from kafkakit.topicmappr.decide.explain import Explanation, explain
+from kafkakit.topicmappr.decide.explain import PartitionExplanation, explain
 from kafkakit.topicmappr.report.judgement import explanation_data, explanation_lines
 from tests.clusters.strategies import TAKEN_AT
 
@@ -91,7 +91,7 @@ def bytes_proof(*limits: BrokerLimit, slides: bool = False) -> Proof:
     return Proof(kind=ProofKind.PRICES, load="bytes", limits=limits, slides=slides)
 
 
-def kinds(found: Explanation) -> dict[int, str]:
+def kinds(found: PartitionExplanation) -> dict[int, str]:
     return {r.broker: r.kind for r in (*found.leaving, *found.coming, *found.others)}
 
 

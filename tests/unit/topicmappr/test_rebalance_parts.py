@@ -11,7 +11,7 @@ from fractions import Fraction
 import pytest
 
 from kafkakit.cli.context import CliContext
-from kafkakit.cli.search_watch import watching
+from kafkakit.cli.search_watch import watch_search
 from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.errors import InfeasibleError, InterruptedRunError, TerminationRequested, TryLaterError, UsageError
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition
@@ -20,7 +20,7 @@ from kafkakit.core.selection import BrokerList, parse_broker_list
 from kafkakit.placement import network
 from kafkakit.placement.network import solving_apart
 from kafkakit.placement.problem import Minimize, PlaceBy
-from kafkakit.placement.watch import Unwatched
+from kafkakit.placement.watch import SilentWatch
 from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.budget import LeftForLater
 from kafkakit.topicmappr.decide.drain import decide_drain
@@ -28,7 +28,7 @@ from kafkakit.topicmappr.decide.plain_requests import DrainRequest
 from kafkakit.topicmappr.decide.rebalance import decide_rebalance, pairs, smallest_tolerance
 from kafkakit.topicmappr.decide.rebalance_goal import choose_sources
 from kafkakit.topicmappr.decide.rebuild import decide_rebuild
-from kafkakit.topicmappr.decide.request_fields import Budget, Goal
+from kafkakit.topicmappr.decide.request_fields import LoadGoal, PlanBudget
 from kafkakit.topicmappr.decide.requests import GIB, RebalanceRequest, RebuildRequest
 from tests.cli.test_rebalance import cluster
 from tests.clusters.shapes import make_snapshot
@@ -96,7 +96,7 @@ def test_the_handlers_of_signals_are_put_back(
     first: signal.Signals, second: type[BaseException], capsys: pytest.CaptureFixture[str]
 ) -> None:
     earlier = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    with watching(CliContext()) as watch:
+    with watch_search(CliContext()) as watch:
         watch.phase("plan 1")
         assert not watch.stopped()
         signal.raise_signal(first)
@@ -114,7 +114,7 @@ def test_the_handlers_of_signals_are_put_back(
 def test_an_ignored_ctrl_c_stays_ignored() -> None:
     earlier = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with watching(CliContext()) as watch:
+        with watch_search(CliContext()) as watch:
             signal.raise_signal(signal.SIGINT)
             assert not watch.stopped()
     finally:
@@ -124,15 +124,15 @@ def test_an_ignored_ctrl_c_stays_ignored() -> None:
 def test_a_search_ends_while_there_is_time_for_its_report() -> None:
     cli = CliContext()
     cli.take("timeout", "1h", "option")
-    with watching(cli) as watch:
+    with watch_search(cli) as watch:
         assert not watch.stopped()
     cli = CliContext()
     cli.take("timeout", "0.001s", "option")
-    with watching(cli) as watch:
+    with watch_search(cli) as watch:
         until(watch.stopped, "the search goes on")
 
 
-class StoppingWatch(Unwatched):
+class StoppingWatch(SilentWatch):
     """Stops the search at one of its looks."""
 
     def __init__(self, looks: int) -> None:
@@ -161,7 +161,11 @@ def test_every_search_that_is_stopped_has_a_sound_plan_or_none(
     everywhere = BrokerList(ids=(), everything=True)
     words = {"brokers": "-2", "topics": "a"}
     found = 0
-    for goal in (Goal(band=Fraction(1, 5)), Goal(band=Fraction(1, 1000), best_effort=True), Goal(max_moves=20)):
+    for goal in (
+        LoadGoal(band=Fraction(1, 5)),
+        LoadGoal(band=Fraction(1, 1000), best_effort=True),
+        LoadGoal(max_moves=20),
+    ):
         for minimize in Minimize:
             request = RebalanceRequest(
                 brokers=everywhere, topics=("a",), goal=goal, minimize=minimize, words={**words, "command": "x"}
@@ -220,7 +224,7 @@ def test_copies_go_where_free_bytes_end_closest() -> None:
 
 def test_a_budget_and_pins_hold_by_bytes_too() -> None:
     snapshot = cluster_drain_by_bytes({1: 500, 2: 80, 3: 100, 4: 90}, racks="")
-    change = drain(snapshot, limits={"max-moved-bytes": "50B"}, budget=Budget(max_moved_bytes=50))
+    change = drain(snapshot, limits={"max-moved-bytes": "50B"}, budget=PlanBudget(max_moved_bytes=50))
     assert sorted(targets(change)) == [1, 2]
     assert change.later == LeftForLater(partitions=1, copies=1, bytes=40)
     change = drain(snapshot, limits={"pin": "a/0"}, pinned=("a/0",))
@@ -256,7 +260,7 @@ def test_sets_that_cannot_be_mended(partitions: int, words: str) -> None:
     request = RebalanceRequest(
         brokers=parse_broker_list("-1"),
         topics=(".*",),
-        goal=Goal(band=Fraction(1, 2)),
+        goal=LoadGoal(band=Fraction(1, 2)),
         max_rack_violations=0,
         words={},
     )

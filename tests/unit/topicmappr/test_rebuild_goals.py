@@ -28,7 +28,7 @@ from kafkakit.core.model import (
 from kafkakit.core.quantities import parse_percent
 from kafkakit.core.selection import BrokerList, parse_broker_list
 from kafkakit.placement.problem import Minimize, OptimizeFor, PlaceBy, PlannedPartition
-from kafkakit.placement.rebuild_task import filled
+from kafkakit.placement.rebuild_task import fill_row
 from kafkakit.topicmappr.decide import rebuild_bytes
 from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.budget import BudgetSelection, LeftForLater, PartitionChange, budget_notes, serve
@@ -36,7 +36,7 @@ from kafkakit.topicmappr.decide.drain import decide_drain
 from kafkakit.topicmappr.decide.explain import explain
 from kafkakit.topicmappr.decide.fix_racks import decide_fix_racks
 from kafkakit.topicmappr.decide.frontier import decide_frontier
-from kafkakit.topicmappr.decide.leaders import Passing, decide_leaders, first_passings
+from kafkakit.topicmappr.decide.leaders import LeadershipPass, decide_leaders, first_passings
 from kafkakit.topicmappr.decide.plain_requests import (
     DrainRequest,
     FixRacksRequest,
@@ -47,7 +47,7 @@ from kafkakit.topicmappr.decide.plain_requests import (
 from kafkakit.topicmappr.decide.rebalance import Rebalance, decide_rebalance
 from kafkakit.topicmappr.decide.rebuild import Rebuild, decide_rebuild, decide_set_replication
 from kafkakit.topicmappr.decide.rebuild_bytes import lead_evenly
-from kafkakit.topicmappr.decide.request_fields import NO_BUDGET, NO_CEILINGS, Budget, Ceilings, Goal
+from kafkakit.topicmappr.decide.request_fields import NO_BUDGET, NO_CEILINGS, Ceilings, LoadGoal, PlanBudget
 from kafkakit.topicmappr.decide.requests import GIB as GIB_OF_REQUESTS
 from kafkakit.topicmappr.decide.requests import (
     FrontierBase,
@@ -98,7 +98,7 @@ def moved(change: PlannedChange, snapshot: ClusterSnapshot) -> list[int]:
     return [m.partition for m in change.plan.moves]
 
 
-def drain(budget: Budget = NO_BUDGET, pins: tuple[str, ...] = (), **words: str) -> DrainRequest:
+def drain(budget: PlanBudget = NO_BUDGET, pins: tuple[str, ...] = (), **words: str) -> DrainRequest:
     said = {"command": "topicmappr drain", "brokers": "1", **{k.replace("_", "-"): v for k, v in words.items()}}
     said |= {"pin": ",".join(pins)} if pins else {}
     return DrainRequest(leaving=BrokerList(ids=(1,)), topics=(".*",), budget=budget, pinned=pins, words=said)
@@ -118,7 +118,7 @@ def test_ranks_come_first_then_bytes_with_unknown_ones_last_then_names() -> None
         partition_change(3, 1, 4),
         partition_change(4, 1, 90, rank=-1),
     ]
-    order = [min(serve(changes, Budget(max_moves=n)).indices - serve(changes, Budget(max_moves=n - 1)).indices)
+    order = [min(serve(changes, PlanBudget(max_moves=n)).indices - serve(changes, PlanBudget(max_moves=n - 1)).indices)
              for n in range(1, 6)]  # fmt: skip
     assert order == [4, 2, 3, 0, 1]
 
@@ -131,7 +131,7 @@ def test_what_does_not_fit_is_passed_over_and_counted() -> None:
             partition_change(2, 0, None),
             partition_change(3, 1, 9),
         ],
-        Budget(max_moved_bytes=9),
+        PlanBudget(max_moved_bytes=9),
     )
     assert served.indices == {1, 2}
     assert served.later == (TopicPartition("t", 0), TopicPartition("t", 3))
@@ -140,17 +140,17 @@ def test_what_does_not_fit_is_passed_over_and_counted() -> None:
 
 def test_both_limits_hold_at_once() -> None:
     changes = [partition_change(n, 1, 10) for n in range(5)]
-    assert len(serve(changes, Budget(max_moves=4, max_moved_bytes=25)).indices) == 2
-    assert len(serve(changes, Budget(max_moves=1, max_moved_bytes=25)).indices) == 1
-    assert serve(changes, Budget(max_moves=0)).left.beyond == 5
+    assert len(serve(changes, PlanBudget(max_moves=4, max_moved_bytes=25)).indices) == 2
+    assert len(serve(changes, PlanBudget(max_moves=1, max_moved_bytes=25)).indices) == 1
+    assert serve(changes, PlanBudget(max_moves=0)).left.beyond == 5
 
 
 def test_bytes_left_are_unknown_when_one_is() -> None:
-    assert serve([partition_change(0, 1, None), partition_change(1, 1, 7)], Budget(max_moves=0)).left.bytes is None
+    assert serve([partition_change(0, 1, None), partition_change(1, 1, 7)], PlanBudget(max_moves=0)).left.bytes is None
 
 
 def test_the_notes_say_what_is_left_and_how_to_go_on() -> None:
-    budget = Budget(max_moves=1, max_moved_bytes=2048)
+    budget = PlanBudget(max_moves=1, max_moved_bytes=2048)
     (note,) = budget_notes(budget, serve([partition_change(0, 1, 1024), partition_change(1, 1, 2048)], budget))
     assert note == (
         "--max-moves 1 and --max-moved-bytes 2 KiB leave 1 partition for later, 1 replica to copy (2 KiB); "
@@ -164,7 +164,7 @@ def test_the_notes_say_what_is_left_and_how_to_go_on() -> None:
 
 def test_a_negative_budget_is_refused() -> None:
     with pytest.raises(UsageError, match="--max-moves: -1 is below 0"):
-        Budget(max_moves=-1)
+        PlanBudget(max_moves=-1)
 
 
 def test_a_drain_serves_dead_brokers_first_then_the_smallest() -> None:
@@ -173,28 +173,28 @@ def test_a_drain_serves_dead_brokers_first_then_the_smallest() -> None:
     assert moved(whole, snapshot) == [0, 1, 2]
     # All lost a copy; those with one live copy left come before the one whose third is out of sync but there.
     both = world([[1, 3, 5], [1, 3]], [1, 900], dead=(1,), isr=[[3, 5], [3]])
-    assert moved(decide_drain(both, drain(Budget(max_moves=1), max_moves="1")), both) == [1]
+    assert moved(decide_drain(both, drain(PlanBudget(max_moves=1), max_moves="1")), both) == [1]
     alive = world([[1, 3], [1, 3], [1, 4]], [30, 10, 20])
-    assert moved(decide_drain(alive, drain(Budget(max_moves=2), max_moves="2")), alive) == [1, 2]
-    assert moved(decide_drain(alive, drain(Budget(max_moved_bytes=35), max_moved_bytes="35B")), alive) == [1, 2]
+    assert moved(decide_drain(alive, drain(PlanBudget(max_moves=2), max_moves="2")), alive) == [1, 2]
+    assert moved(decide_drain(alive, drain(PlanBudget(max_moved_bytes=35), max_moved_bytes="35B")), alive) == [1, 2]
 
 
 def test_a_mixed_drain_serves_the_dead_broker_first() -> None:
     snapshot = world([[1, 3], [2, 3]], [1, 900], dead=(2,), isr=[[1, 3], [3]])
     words = {"command": "topicmappr drain", "brokers": "1,2", "max-moves": "1"}
-    request = DrainRequest(leaving=BrokerList(ids=(1, 2)), topics=(".*",), budget=Budget(max_moves=1), words=words)
+    request = DrainRequest(leaving=BrokerList(ids=(1, 2)), topics=(".*",), budget=PlanBudget(max_moves=1), words=words)
     assert moved(decide_drain(snapshot, request), snapshot) == [1]
 
 
 def test_the_certificate_of_a_part_says_that_it_is_one() -> None:
     snapshot = world([[1, 3], [1, 3]], [1, 2])
-    part = decide_drain(snapshot, drain(Budget(max_moves=1), max_moves="1")).plan
+    part = decide_drain(snapshot, drain(PlanBudget(max_moves=1), max_moves="1")).plan
     assert (part.certificate.objective, part.certificate.lower_bound) == (1, 1)
     assert part.certificate.argument.startswith("of what the budget takes, 1 replica must leave broker 1")
     assert part.certificate.argument.endswith("1 partition is left for later")
     assert part.rules is not None
     assert part.rules.later == (TopicPartition("t", 1),)
-    none = decide_drain(snapshot, drain(Budget(max_moves=0), max_moves="0")).plan
+    none = decide_drain(snapshot, drain(PlanBudget(max_moves=0), max_moves="0")).plan
     assert none.certificate.argument == "the budget takes none of 2 partitions: nothing is copied"
 
 
@@ -211,7 +211,7 @@ def test_a_pinned_partition_stays_on_a_drained_broker_and_is_told() -> None:
 
 
 def test_bytes_need_sizes_of_what_is_copied_alone() -> None:
-    budget = Budget(max_moved_bytes=10)
+    budget = PlanBudget(max_moved_bytes=10)
     with pytest.raises(UsageError, match="--max-moved-bytes: the snapshot was taken without sizes, and t-0 need"):
         decide_drain(world([[1, 3], [2, 3]], [None, None]), drain(budget, max_moved_bytes="10B"))
     with pytest.raises(TryLaterError, match="--max-moved-bytes: no size is known for t-0"):
@@ -223,7 +223,7 @@ def test_bytes_need_sizes_of_what_is_copied_alone() -> None:
 def test_fix_racks_mends_the_worst_set_first() -> None:
     snapshot = world([[1, 2, 3], [1, 2, 7], [1, 2, 7]], [1, 1, 900], racks="aabbcca")
     words = {"command": "topicmappr fix-racks", "max-moves": "2"}
-    change = decide_fix_racks(snapshot, FixRacksRequest(topics=(".*",), budget=Budget(max_moves=2), words=words))
+    change = decide_fix_racks(snapshot, FixRacksRequest(topics=(".*",), budget=PlanBudget(max_moves=2), words=words))
     assert moved(change, snapshot) == [1]
     assert change.later == LeftForLater(partitions=2, copies=3, bytes=1801)
     pins = {"command": "topicmappr fix-racks", "pin": "t/1"}
@@ -236,7 +236,7 @@ def test_fix_racks_mends_the_worst_set_first() -> None:
 def test_set_replication_serves_what_lacks_most_first_and_shrinks_for_nothing() -> None:
     snapshot = world([[1, 3], [1], [1, 3, 5, 2], [1, 3, 5]], [1, 900, 5, 5])
     words = {"command": "topicmappr set-replication", "replication": "3", "max-moves": "2"}
-    request = ReplicationRequest(replication=3, topics=(".*",), budget=Budget(max_moves=2), words=words)
+    request = ReplicationRequest(replication=3, topics=(".*",), budget=PlanBudget(max_moves=2), words=words)
     change = decide_set_replication(snapshot, request)
     assert moved(change, snapshot) == [1, 2]
     assert change.later == LeftForLater(partitions=1, copies=1, bytes=1)
@@ -252,7 +252,7 @@ def test_set_replication_serves_what_lacks_most_first_and_shrinks_for_nothing() 
 def test_copies_of_a_part_stay_even_with_what_is_left() -> None:
     snapshot = world([[6], [6], [1], [2], [3], [4]], [9, 1, 9, 9, 9, 9], racks="abcdef")
     words = {"command": "topicmappr set-replication", "replication": "2", "max-moves": "1"}
-    request = ReplicationRequest(replication=2, topics=(".*",), budget=Budget(max_moves=1), words=words)
+    request = ReplicationRequest(replication=2, topics=(".*",), budget=PlanBudget(max_moves=1), words=words)
     (move,) = decide_set_replication(snapshot, request).plan.moves
     assert move.partition == 1
     assert move.adding == (5,)  # the others hold copies of partitions that are left alone
@@ -287,7 +287,13 @@ def test_pinned_leaders_count_where_leaders_come_out_even() -> None:
 
 
 def test_leaderships_that_must_go_pass_on_first_then_the_greatest_difference() -> None:
-    passings = [Passing(0, 1, 2), Passing(1, 1, 3), Passing(2, -1, 1), Passing(3, 4, 3), Passing(4, 1, 3)]
+    passings = [
+        LeadershipPass(0, 1, 2),
+        LeadershipPass(1, 1, 3),
+        LeadershipPass(2, -1, 1),
+        LeadershipPass(3, 4, 3),
+        LeadershipPass(4, 1, 3),
+    ]
     led = {1: 9, 2: 5, 3: 1, 4: 8}
     assert first_passings(passings, led, 1) == {2}
     assert first_passings(passings, led, 2) == {2, 1}
@@ -297,7 +303,13 @@ def test_leaderships_that_must_go_pass_on_first_then_the_greatest_difference() -
 
 
 def test_a_broker_that_got_leaderships_gives_earlier() -> None:
-    passings = [Passing(0, 1, 2), Passing(1, 1, 2), Passing(2, 1, 2), Passing(3, 2, 3), Passing(4, 4, 3)]
+    passings = [
+        LeadershipPass(0, 1, 2),
+        LeadershipPass(1, 1, 2),
+        LeadershipPass(2, 1, 2),
+        LeadershipPass(3, 2, 3),
+        LeadershipPass(4, 4, 3),
+    ]
     led = {1: 10, 2: 5, 3: 5, 4: 7}
     assert first_passings(passings, led, 2) == {0, 1}
     assert first_passings(passings, led, 3) == {0, 1, 3}
@@ -305,7 +317,7 @@ def test_a_broker_that_got_leaderships_gives_earlier() -> None:
 
 def test_explain_says_what_waits() -> None:
     snapshot = world([[1, 3], [1, 3]], [1, 2])
-    plan = decide_drain(snapshot, drain(Budget(max_moves=1), max_moves="1")).plan
+    plan = decide_drain(snapshot, drain(PlanBudget(max_moves=1), max_moves="1")).plan
     found = explain(plan, TopicPartition("t", 1))
     assert found.whole == (
         "the budget of this plan did not cover it: the same command continues with it in another run",
@@ -482,9 +494,9 @@ def test_leaders_are_even_beside_partitions_that_find_no_place(placement: str, f
 
 def test_new_brokers_take_the_places_of_those_that_leave() -> None:
     racks = {1: "a", 2: "b", 3: "c", 4: "b", 5: "c"}
-    assert filled((1, 2, -1), (1, 4, 5), racks) == (1, 4, 5)
-    assert filled((-1, 2, 3), (2, 3), racks) == (2, 3)
-    assert filled((1, 2, 3), (3, 5, 4), racks) == (5, 4, 3)
+    assert fill_row((1, 2, -1), (1, 4, 5), racks) == (1, 4, 5)
+    assert fill_row((-1, 2, 3), (2, 3), racks) == (2, 3)
+    assert fill_row((1, 2, 3), (3, 5, 4), racks) == (5, 4, 3)
 
 
 def test_cordoned_and_small_dirs_take_nothing() -> None:
@@ -570,7 +582,7 @@ def snapshot_of_soft_goals(topics: Rows, free: Mapping[int, int]) -> ClusterSnap
     )
 
 
-def decide_soft_goals(snapshot: ClusterSnapshot, goal: Goal, **how: Any) -> Rebalance:
+def decide_soft_goals(snapshot: ClusterSnapshot, goal: LoadGoal, **how: Any) -> Rebalance:
     """A plan that passes the independent checker."""
     words = {"command": "topicmappr rebalance"}
     words |= {"optimize-leadership": "true"} if how.get("optimize_leadership") else {}
@@ -580,7 +592,7 @@ def decide_soft_goals(snapshot: ClusterSnapshot, goal: Goal, **how: Any) -> Reba
     return decided
 
 
-def as_found(snapshot: ClusterSnapshot, goal: Goal, **how: Any) -> Rebalance:
+def as_found(snapshot: ClusterSnapshot, goal: LoadGoal, **how: Any) -> Rebalance:
     """The plan without its free choices made."""
     with choices_left_open():
         return decide_soft_goals(snapshot, goal, **how)
@@ -599,7 +611,7 @@ def test_counts_get_more_even_for_free() -> None:
     snapshot = snapshot_of_soft_goals(
         {"a": [(10, (1,))] * 4, "b": [(10, (1,))] * 4, "c": [(80, (4,))]}, {1: 60, 2: 100, 3: 100, 4: 100}
     )
-    goal = Goal(free_range_bytes=20 * GIB_OF_REQUESTS)
+    goal = LoadGoal(free_range_bytes=20 * GIB_OF_REQUESTS)
     plain, decided = as_found(snapshot, goal), decide_soft_goals(snapshot, goal)
     no_worse(plain, decided)
     assert (counts(plain), counts(decided)) == ([0, 0, 3, 6], [1, 1, 1, 6])
@@ -610,7 +622,7 @@ def test_topics_are_spread_for_free() -> None:
     snapshot = snapshot_of_soft_goals(
         {"a": [(10, (1,))] * 2, "b": [(10, (1,))] * 2, "c": [(10, (1,))]}, {1: 20, 2: 80, 3: 80}
     )
-    goal = Goal(free_range_bytes=20 * GIB_OF_REQUESTS)
+    goal = LoadGoal(free_range_bytes=20 * GIB_OF_REQUESTS)
     plain, decided = as_found(snapshot, goal), decide_soft_goals(snapshot, goal)
     no_worse(plain, decided)
     assert counts(plain) == counts(decided)
@@ -623,7 +635,7 @@ def test_who_stays_leads_where_the_leader_leaves_and_others_lead_enough() -> Non
     snapshot = snapshot_of_soft_goals(
         {"a": [(10, (1, 4))] * 4, "b": [(10, (1, 4))] * 4}, {1: 20, 2: 100, 3: 100, 4: 60}
     )
-    goal = Goal(free_range_bytes=20 * GIB_OF_REQUESTS)
+    goal = LoadGoal(free_range_bytes=20 * GIB_OF_REQUESTS)
     plain, decided = as_found(snapshot, goal), decide_soft_goals(snapshot, goal)
     no_worse(plain, decided)
     assert (leaders(plain), leaders(decided)) == ([0, 2, 2, 4], [1, 1, 2, 4])
@@ -634,7 +646,7 @@ def test_who_stays_leads_where_the_leader_leaves_and_others_lead_enough() -> Non
 
 def test_all_leaders_are_as_even_as_without_free_choices_where_that_is_asked_for() -> None:
     snapshot = SHAPES["plain"](1)
-    goal = Goal(band=Fraction(5, 100))
+    goal = LoadGoal(band=Fraction(5, 100))
     plain, decided = (how(snapshot, goal, optimize_leadership=True) for how in (as_found, decide_soft_goals))
     same_price(plain, decided)
     assert weigh(decided).counts < weigh(plain).counts
@@ -648,7 +660,7 @@ def test_larger_plans_get_no_worse(shape: str) -> None:
     snapshot = SHAPES[shape](1)
     free = [b.storage_free_bytes or 0 for b in snapshot.brokers]
     how = {"min_rack_ids": 2 if shape == "four_copies" else 0}
-    for goal in (Goal(band=Fraction(1, 2)), Goal(free_range_bytes=(max(free) - min(free)) // 2)):
+    for goal in (LoadGoal(band=Fraction(1, 2)), LoadGoal(free_range_bytes=(max(free) - min(free)) // 2)):
         plain, decided = as_found(snapshot, goal, **how), decide_soft_goals(snapshot, goal, **how)
         no_worse(plain, decided)
         if plain.plan.moves and shape == "plain":
@@ -660,13 +672,13 @@ def test_larger_plans_get_no_worse(shape: str) -> None:
 
 def test_count_limits_and_budgets_hold() -> None:
     snapshot = SHAPES["plain"](2)
-    goal = Goal(band=Fraction(20, 100), count_band=Fraction(10, 100))
+    goal = LoadGoal(band=Fraction(20, 100), count_band=Fraction(10, 100))
     plain, decided = as_found(snapshot, goal), decide_soft_goals(snapshot, goal)
     no_worse(plain, decided)
     share = sum(counts(decided)) / len(counts(decided))
     assert all(share * 0.9 - 1 <= n <= share * 1.1 + 1 for n in counts(decided))
     assert weigh(decided).soft < weigh(plain).soft
-    goal = Goal(max_moves=20)
+    goal = LoadGoal(max_moves=20)
     plain, decided = as_found(snapshot, goal), decide_soft_goals(snapshot, goal)
     no_worse(plain, decided)
     assert 0 < sum(copies for copies, _ in weigh(decided).moved.values()) <= 20
@@ -675,7 +687,7 @@ def test_count_limits_and_budgets_hold() -> None:
 def test_the_fewest_copies_stay_the_fewest() -> None:
     snapshot = SHAPES["plain"](2)
     plain, decided = (
-        how(snapshot, Goal(band=Fraction(1, 5)), minimize=Minimize.MOVES) for how in (as_found, decide_soft_goals)
+        how(snapshot, LoadGoal(band=Fraction(1, 5)), minimize=Minimize.MOVES) for how in (as_found, decide_soft_goals)
     )
     no_worse(plain, decided)
     assert weigh(decided).soft < weigh(plain).soft
@@ -693,7 +705,7 @@ def test_a_plan_stays_as_found_where_log_dirs_have_room_for_no_other() -> None:
     )
     split = replace(plain.brokers[2], storage_free_bytes=None, log_dirs=dirs)
     snapshot = replace(plain, brokers=tuple(split if b.id == 3 else b for b in plain.brokers))
-    goal = Goal(free_range_bytes=20 * GIB_OF_REQUESTS)
+    goal = LoadGoal(free_range_bytes=20 * GIB_OF_REQUESTS)
     found, decided = (how(snapshot, goal, max_disk_use=Fraction(1)) for how in (as_found, decide_soft_goals))
     assert decided.after == found.after
     assert not decided.plan.warnings
@@ -720,7 +732,7 @@ def plan(snapshot: ClusterSnapshot, band: str, count_band: str = "") -> None:
     request = RebalanceRequest(
         brokers=BrokerList(ids=tuple(b.id for b in snapshot.brokers)),
         topics=("t",),
-        goal=Goal(
+        goal=LoadGoal(
             band=parse_percent(band, "--band"),
             count_band=parse_percent(count_band, "--count-band") if count_band else None,
         ),

@@ -9,7 +9,7 @@ import pytest
 from kafkakit.cli.common_options import TagSource
 from kafkakit.core.errors import UsageError
 from kafkakit.core.selection import matching_topics, parse_broker_list, parse_patterns, select_topics
-from kafkakit.topicmappr.commands.options import _answered
+from kafkakit.topicmappr.commands.options import _answer_queries
 from kafkakit.topicmappr.decide.plain_requests import DrainRequest
 from kafkakit.topicmappr.decide.requests import FrontierBase, FrontierRequest, Metric
 from kafkakit.topicmappr.decide.scope import TagConstraints, parse_topic_rules, resolve_queries, tags_needed
@@ -47,7 +47,7 @@ def test_tags_are_read_where_they_are_needed(request_: Any, needed: bool) -> Non
     store.away = not needed
     session: Any = SimpleNamespace(control=store, cluster_id="c")
     context: Any = None
-    state, found = _answered(context, session, BARE, request_, TagSource(), is_live=True)
+    state, found = _answer_queries(context, session, BARE, request_, TagSource(), is_live=True)
     assert (state.tags is not None) == needed
     if request_ is not None and request_.leaving.where is not None and needed:
         assert found.leaving.ids == (2,)

@@ -7,7 +7,7 @@ from kafkakit.core.model import PartitionAssignment, PartitionMap, TopicPartitio
 from kafkakit.core.placement_statistics import degree_of
 from kafkakit.core.selection import parse_broker_list, parse_patterns, select_topics
 from kafkakit.placement.group_rooms import Grouping, deal_pool, scatter
-from kafkakit.placement.group_rule import GroupRule
+from kafkakit.placement.group_rule import SpreadRule
 from kafkakit.placement.minimal import find_affinities
 from kafkakit.placement.network import FlowInfeasibleError, FlowNetwork, solve_levels
 from kafkakit.placement.problem import PlannedPartition, classify
@@ -58,12 +58,12 @@ def test_topic_patterns(patterns: str, selected: tuple[str, ...]) -> None:
 
 
 def test_an_uneven_set_may_stay_and_no_rack_gets_more_than_its_share() -> None:
-    rule = GroupRule(spread_over=("a", "b"))
+    rule = SpreadRule(spread_over=("a", "b"))
     assert not rule.crowds([*"aaa", None], [*"aaa", None])
     assert not rule.crowds([*"aaab"], [*"aabb"])
     assert rule.crowds([*"aaab"], [*"aaaa"])
     assert rule.crowds([*"aaax"], [*"bbba"])
-    assert GroupRule(spread_over=("a", "b", "c")).share(4) == 2
+    assert SpreadRule(spread_over=("a", "b", "c")).share(4) == 2
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_room_beside_kept_replicas(
 ) -> None:
     named = [*kept, *(rack for rack, n in free.items() for _ in range(n)), *[None] * rackless]
     groups = dict(enumerate(named))
-    grouping = Grouping.of(GroupRule(minimum), groups, range(len(kept), len(named)))
+    grouping = Grouping.of(SpreadRule(minimum), groups, range(len(kept), len(named)))
     assert grouping.room_beside(range(len(kept)), wanted, repairs=False).units == units
 
 

@@ -15,9 +15,9 @@ from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, LogDir, Pa
 from kafkakit.core.plan import Plan
 from kafkakit.core.selection import BrokerList
 from kafkakit.placement.group_rooms import Grouping
-from kafkakit.placement.group_rule import GroupRule
+from kafkakit.placement.group_rule import SpreadRule
 from kafkakit.placement.leaders import pass_leaders
-from kafkakit.placement.openings import OpeningsTask, alike, fill_openings, group_openings
+from kafkakit.placement.openings import OpeningsTask, fill_openings, group_openings, group_partitions
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.decide.check import check_cluster
 from kafkakit.topicmappr.decide.check_rules import CheckRequest
@@ -81,7 +81,7 @@ def drain(snapshot: ClusterSnapshot, *brokers: int, to: tuple[int, ...] = (), ra
 
 
 def test_a_group_never_gives_a_partition_two_brokers_of_a_rack() -> None:
-    grouping = Grouping.of(GroupRule(), RACKS, [1, 2, 3, 4, 5, 6])
+    grouping = Grouping.of(SpreadRule(), RACKS, [1, 2, 3, 4, 5, 6])
     groups, unfit = group_openings(dict.fromkeys(range(7), ((), 3)), grouping)
     # Rack a is nearly empty: evenness alone would give it two replicas of one partition.
     chosen, _ = fill_openings(OpeningsTask(groups, {1: 0, 2: 0, 3: 50, 4: 50, 5: 50, 6: 50}))
@@ -90,7 +90,7 @@ def test_a_group_never_gives_a_partition_two_brokers_of_a_rack() -> None:
 
 
 def test_openings_that_do_not_fit_are_told_with_what_does() -> None:
-    grouping = Grouping.of(GroupRule(), RACKS, [1, 2, 3])
+    grouping = Grouping.of(SpreadRule(), RACKS, [1, 2, 3])
     groups, unfit = group_openings({0: ((), 2), 1: ((5,), 3), 2: ((), 3)}, grouping)
     assert [g.members for g in groups] == [[0], [1]]
     assert unfit == {2: 2}
@@ -561,7 +561,9 @@ def test_rules_and_broker_sets_see_brokers_that_are_gone(state: BrokerState) -> 
 def test_room_is_looked_at_for_each_set_where_a_rack_may_hold_two() -> None:
     """Sets in equal racks, of which one holds all brokers that take copies, do not share its want of room."""
     racks = {6: "a", 4: "c", 12: "c", 18: "d"}
-    grouping = Grouping.of(GroupRule(2), racks, (6, 12))
+    grouping = Grouping.of(SpreadRule(2), racks, (6, 12))
     found, unfit = group_openings({0: ((12, 6, 18), 4), 1: ((18, 6, 4), 4)}, grouping)
     assert ([a.members for a in found], unfit) == ([[1]], {0: 0})
-    assert [a.room.units for a in alike({0: ((12, 6, 18), 4), 1: ((18, 6, 4), 4)}, grouping, repairs=False)] == [0, 1]
+    assert [
+        a.room.units for a in group_partitions({0: ((12, 6, 18), 4), 1: ((18, 6, 4), 4)}, grouping, repairs=False)
+    ] == [0, 1]

@@ -11,21 +11,21 @@ from dataclasses import dataclass, field, replace
 
 from kafkakit.core.cluster_facts import BrokerLogDirs
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.quantities import counted, format_bytes, format_rate
-from kafkakit.execution.decide.plan_state import DirWork, Goal, Live, look_at_dirs
+from kafkakit.core.quantities import count_of, format_bytes, format_rate
+from kafkakit.execution.decide.plan_state import DirWork, LiveState, MoveGoal, look_at_dirs
 from kafkakit.execution.decide.progress import has_source, source_bytes
 from kafkakit.execution.decide.schedule.work import (
     Bottleneck,
+    BrokerRates,
     DirTask,
     Disk,
-    Limits,
-    Place,
-    Rates,
+    LogDirPlace,
+    PartitionTask,
     Schedule,
+    ScheduleLimits,
+    ScheduleStep,
     Speeds,
-    Step,
     StepKind,
-    Task,
 )
 from kafkakit.simulator.cluster import efficiency_of
 
@@ -60,14 +60,14 @@ class Intake:
     """What logs take in, in bytes/s: each partition's, and what all copies in a log dir do together."""
 
     of_partition: Mapping[TopicPartition, float] = field(default_factory=dict)
-    of_dir: Mapping[Place, float] = field(default_factory=dict)
+    of_dir: Mapping[LogDirPlace, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class ScheduleInput:
     """One observation, ready for the scheduler."""
 
-    tasks: tuple[Task, ...]
+    tasks: tuple[PartitionTask, ...]
     dir_tasks: tuple[DirTask, ...]
     disks: tuple[Disk, ...]
 
@@ -78,7 +78,7 @@ class Scene:
         return moved + sum(t.size_bytes for t in self.dir_tasks)
 
 
-def intake_of(goals: Sequence[Goal], before: Dirs, after: Dirs, seconds: float) -> Intake:
+def intake_of(goals: Sequence[MoveGoal], before: Dirs, after: Dirs, seconds: float) -> Intake:
     """Compare two looks, `seconds` apart: growth of logs, and shrinking free space of log dirs less what moves bring.
 
     What was deleted in between counts as no growth. Dirs that share a file system each show the whole of it.
@@ -86,48 +86,48 @@ def intake_of(goals: Sequence[Goal], before: Dirs, after: Dirs, seconds: float) 
     if seconds <= 0:
         return Intake()
     grown: dict[TopicPartition, float] = {}
-    arriving: dict[Place, int] = {}
+    arriving: dict[LogDirPlace, int] = {}
     for goal in goals:
         grown[goal.key] = max([0, *(_gain(before, after, b, goal.key) for b in goal.holders)]) / seconds
         for broker in goal.adding:
             copy = after[broker].replicas.get(goal.key) if broker in after else None
             if copy is not None:
-                place = Place(broker, copy.log_dir)
+                place = LogDirPlace(broker, copy.log_dir)
                 arriving[place] = arriving.get(place, 0) + max(0, _gain(before, after, broker, goal.key))
-    shrunk: dict[Place, float] = {}
+    shrunk: dict[LogDirPlace, float] = {}
     for broker, answer in after.items():
         earlier = {d.path: d.usable_bytes for d in before[broker].log_dirs} if broker in before else {}
         for found in answer.log_dirs:
             was = earlier.get(found.path)
             if was is not None and found.usable_bytes is not None:
-                place = Place(broker, found.path)
+                place = LogDirPlace(broker, found.path)
                 shrunk[place] = max(0, was - found.usable_bytes - arriving.get(place, 0)) / seconds
     return Intake(of_partition=grown, of_dir=shrunk)
 
 
 def scene_of(
-    goals: Sequence[Goal],
+    goals: Sequence[MoveGoal],
     inside: Sequence[DirWork],
-    live: Live,
+    live: LiveState,
     dirs: Dirs,
     *,
     intake: Intake,
     min_isr: Mapping[str, int],
-) -> Scene:
+) -> ScheduleInput:
     """Tasks and disks of one look; `min_isr` is each topic's, where known.
 
     Half copies of moves that go the wrong way count as gone: the run cancels these before anything else.
     """
-    leaving = _leaving(goals, live, dirs)
-    return Scene(
+    leaving = _leaving_bytes(goals, live, dirs)
+    return ScheduleInput(
         tasks=tuple(_task(g, live, dirs, intake, min_isr) for g in goals),
         dir_tasks=_dir_tasks(inside, dirs),
         disks=tuple(
             Disk(
-                place=Place(broker, found.path),
+                place=LogDirPlace(broker, found.path),
                 total_bytes=found.total_bytes,
-                usable_bytes=_plus(found.usable_bytes, leaving.get(Place(broker, found.path), 0)),
-                growth_bytes_per_s=intake.of_dir.get(Place(broker, found.path), 0.0),
+                usable_bytes=_plus(found.usable_bytes, leaving.get(LogDirPlace(broker, found.path), 0)),
+                growth_bytes_per_s=intake.of_dir.get(LogDirPlace(broker, found.path), 0.0),
                 closed=found.cordoned or found.error is not None,
             )
             for broker, answer in sorted(dirs.items())
@@ -137,15 +137,15 @@ def scene_of(
     )
 
 
-def _leaving(goals: Sequence[Goal], live: Live, dirs: Dirs) -> dict[Place, int]:
+def _leaving_bytes(goals: Sequence[MoveGoal], live: LiveState, dirs: Dirs) -> dict[LogDirPlace, int]:
     """Bytes of copies that are about to be cancelled, by log dir."""
-    found: dict[Place, int] = {}
+    found: dict[LogDirPlace, int] = {}
     for goal in goals:
         running = live.running.get(goal.key)
         if running is None or goal.running or goal.via is not None:
             continue
         for broker in running.adding:
-            place = Place(broker, _dir_of(dirs, broker, goal.key))
+            place = LogDirPlace(broker, _dir_of(dirs, broker, goal.key))
             found[place] = found.get(place, 0) + _bytes_of(dirs, broker, goal.key)
     return found
 
@@ -154,7 +154,7 @@ def _plus(usable: int | None, more: int) -> int | None:
     return None if usable is None else usable + more
 
 
-def free_choice(scene: Scene, keys: Collection[TopicPartition]) -> Scene:
+def free_choice(scene: ScheduleInput, keys: Collection[TopicPartition]) -> ScheduleInput:
     """The scene in which new copies of these partitions may go to any log dir; itself when none named one."""
     bound = {t.key for t in scene.tasks if t.key in keys and t.wanted_dirs and not t.running}
     if not bound:
@@ -172,13 +172,13 @@ def _number(text: str | None) -> int | None:
     return int(text) if text is not None and text.isdigit() else None
 
 
-def _task(goal: Goal, live: Live, dirs: Dirs, intake: Intake, min_isr: Mapping[str, int]) -> Task:
+def _task(goal: MoveGoal, live: LiveState, dirs: Dirs, intake: Intake, min_isr: Mapping[str, int]) -> PartitionTask:
     state = live.states[goal.key]
     target = goal.via or goal.target
     on_the_way = goal.running or goal.via is not None
     fresh = {b: _dir_of(dirs, b, goal.key) for b in target if b not in goal.holders} if on_the_way else {}
     wanted = {**goal.dirs, **{b: path for b, path in fresh.items() if path}}
-    return Task(
+    return PartitionTask(
         key=goal.key,
         holders=goal.holders,
         target=target,
@@ -239,7 +239,7 @@ MEASURABLE_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forecast:
+class DurationForecast:
     """Seconds that a run takes at least and at most, equal where its basis is good; `basis` tells rates that are not
     a throttle's."""
 
@@ -267,7 +267,7 @@ def speeds_of(efficiency: float, disks: Iterable[Disk], link_bytes_per_s: float 
     return Speeds(line_bytes_per_s=max(line, seen), is_measured=measured, efficiency=efficiency)
 
 
-def forecast_of(schedule: Schedule, rates: Rates, speeds: Speeds) -> Forecast:
+def forecast_of(schedule: Schedule, rates: BrokerRates, speeds: Speeds) -> DurationForecast:
     """Judge the times of a schedule by where its rates come from; O(steps).
 
     A rate that is assumed may be wrong by a factor of 4, one that earlier copies reached by half; a run of less than
@@ -285,25 +285,25 @@ def forecast_of(schedule: Schedule, rates: Rates, speeds: Speeds) -> Forecast:
         basis.append(f"assumed, since no throttle limits it: {format_rate(speeds.disk_bytes_per_s)} inside a broker")
     total = schedule.makespan_s
     spare = THIN_ERROR_S if copying and (factor > 1 or total < THIN_S) else 0.0
-    return Forecast(
+    return DurationForecast(
         least_s=total / factor if factor > 1 else max(total - spare, total / ASSUMED_FACTOR),
         most_s=total * factor + spare,
         basis=tuple(basis),
     )
 
 
-def suggested_throttle(tasks: Sequence[Task], limits: Limits, speeds: Speeds) -> int:
+def suggested_throttle(tasks: Sequence[PartitionTask], limits: ScheduleLimits, speeds: Speeds) -> int:
     """A rate that leaves three quarters of a broker's link to clients, and still catches up with what logs take in."""
     rate = max(LEAST_SUGGESTED, readable_rate(speeds.line_bytes_per_s * SUGGESTED_SHARE))
-    return catch_up(tasks, limits, Rates(into=rate, out=rate), speeds).smallest or rate
+    return catch_up(tasks, limits, BrokerRates(into=rate, out=rate), speeds).smallest or rate
 
 
-def is_free(steps: Iterable[Step], rates: Rates) -> bool:
+def is_free(steps: Iterable[ScheduleStep], rates: BrokerRates) -> bool:
     """True when a copy between brokers goes without any throttle."""
     return any(_is_free(s, rates) for s in steps if s.adding and s.size_bytes and s.kind is not StepKind.INSIDE)
 
 
-def measured_link(schedule: Schedule, rates: Rates, seconds: float) -> float | None:
+def measured_link(schedule: Schedule, rates: BrokerRates, seconds: float) -> float | None:
     """Bytes a second that the busiest broker reached in a run without throttle; None where that says little."""
     found = schedule.bottleneck
     if found is None or found.direction == "inside" or found.bytes < MEASURABLE_BYTES or seconds < MEASURABLE_S:
@@ -312,7 +312,7 @@ def measured_link(schedule: Schedule, rates: Rates, seconds: float) -> float | N
     return found.bytes / seconds if limit is None else None
 
 
-def _is_free(step: Step, rates: Rates) -> bool:
+def _is_free(step: ScheduleStep, rates: BrokerRates) -> bool:
     out = None if step.leader is None else rates.out_of_broker(step.leader)
     return out is None and any(rates.into_broker(place.broker) is None for place in step.adding)
 
@@ -338,7 +338,7 @@ class Shortfall:
     def __str__(self) -> str:
         verb = "take in" if self.direction == "into" else "send"
         names = ", ".join(map(str, self.partitions[:3])) + (" ..." if len(self.partitions) > 3 else "")
-        together = counted(len(self.partitions), "partition")
+        together = count_of(len(self.partitions), "partition")
         return (
             f"broker {self.broker} may {verb} {format_rate(self.throttle)} for moves, of which it reaches "
             f"{format_rate(self.reached_bytes_per_s)}, but the logs of {together} that may be in flight there at a "
@@ -354,7 +354,7 @@ class CatchUp:
     smallest: int | None = None
 
 
-def catch_up(tasks: Sequence[Task], limits: Limits, rates: Rates, speeds: Speeds) -> CatchUp:
+def catch_up(tasks: Sequence[PartitionTask], limits: ScheduleLimits, rates: BrokerRates, speeds: Speeds) -> CatchUp:
     """Hold each broker's throttles against the growth of the copies that it may have in flight at a time.
 
     The worst case counts: the copies with most ingest that the limits on concurrency allow together. The smallest rate
@@ -374,7 +374,7 @@ def catch_up(tasks: Sequence[Task], limits: Limits, rates: Rates, speeds: Speeds
         throttle = rates.into_broker(broker) if direction == "into" else rates.out_of_broker(broker)
         if throttle is None:
             continue
-        ingest, keys = _together(copies, limits.into_each if direction == "into" else limits.out_each)
+        ingest, keys = _largest_together(copies, limits.into_each if direction == "into" else limits.out_each)
         reached = throttle * speeds.efficiency
         if reached <= ingest:
             smallest = readable_rate(ingest * MARGIN / speeds.efficiency)
@@ -395,7 +395,9 @@ def catch_up(tasks: Sequence[Task], limits: Limits, rates: Rates, speeds: Speeds
     return CatchUp(shortfalls=tuple(found), smallest=found[0].smallest)
 
 
-def _together(copies: list[tuple[float, int, TopicPartition]], slots: int) -> tuple[float, tuple[TopicPartition, ...]]:
+def _largest_together(
+    copies: list[tuple[float, int, TopicPartition]], slots: int
+) -> tuple[float, tuple[TopicPartition, ...]]:
     """The most ingest that can be in flight at a time, and whose; one that fills more than the slots goes alone."""
     ordered = sorted(copies, key=lambda c: (-c[0] * c[1], c[2]))
     ingest, used, keys = 0.0, 0, []
@@ -437,7 +439,7 @@ def format_span(seconds: float) -> str:
     return f"{minutes // 1440} d {minutes % 1440 // 60} h"
 
 
-def eta_line(schedule: Schedule, forecast: Forecast | None = None) -> str:
+def eta_line(schedule: Schedule, forecast: DurationForecast | None = None) -> str:
     """The one line that is said before the first byte: a time, or an interval where the basis is thin."""
     eta, bound = format_span(schedule.makespan_s), f" ({format_span(schedule.bound_s)} is the theoretical minimum)"
     if forecast is not None and forecast.is_interval:
@@ -453,7 +455,9 @@ def bottleneck_words(found: Bottleneck) -> str:
     return f"broker {found.broker} {found.direction}: {format_bytes(found.bytes)} at {format_rate(found.bytes_per_s)}"
 
 
-def schedule_lines(schedule: Schedule, forecast: Forecast | None = None, *, shown: int = SHOWN_STEPS) -> list[str]:
+def schedule_lines(
+    schedule: Schedule, forecast: DurationForecast | None = None, *, shown: int = SHOWN_STEPS
+) -> list[str]:
     """The schedule for people: the ETA, detours and other steps that are no plain moves, first steps, what cannot move.
 
     Times of steps are from the start of the run.
@@ -462,21 +466,21 @@ def schedule_lines(schedule: Schedule, forecast: Forecast | None = None, *, show
     extra = [s for s in schedule.steps if s.why and s.kind in (StepKind.DETOUR, StepKind.INSIDE)]
     if extra:
         bytes_twice = sum(s.size_bytes for s in extra)
-        lines.append(f"{counted(len(extra), 'detour')} past full dirs, {format_bytes(bytes_twice)} copied twice:")
+        lines.append(f"{count_of(len(extra), 'detour')} past full dirs, {format_bytes(bytes_twice)} copied twice:")
         lines += [f"  {s.why}" for s in extra[:shown]]
-        lines += _more(len(extra), shown)
+        lines += _more_lines(len(extra), shown)
     if schedule.steps:
-        lines.append(f"{counted(len(schedule.steps), 'step')}, the first:")
+        lines.append(f"{count_of(len(schedule.steps), 'step')}, the first:")
         lines += [f"  {step_words(s)}" for s in schedule.steps[:shown]]
-        lines += _more(len(schedule.steps), shown)
+        lines += _more_lines(len(schedule.steps), shown)
     if schedule.immovable:
-        lines.append(f"{counted(len(schedule.immovable), 'partition')} that no order brings to the target:")
+        lines.append(f"{count_of(len(schedule.immovable), 'partition')} that no order brings to the target:")
         lines += [f"  {key}: {reason}" for key, reason in list(schedule.immovable.items())[:SHOWN_IMMOVABLE]]
-        lines += _more(len(schedule.immovable), SHOWN_IMMOVABLE)
+        lines += _more_lines(len(schedule.immovable), SHOWN_IMMOVABLE)
     return [*lines, *(f"note: {n}" for n in schedule.notes)]
 
 
-def step_words(step: Step) -> str:
+def step_words(step: ScheduleStep) -> str:
     """One step in a line: when, which partition, where to."""
     when = f"{format_span(step.start_s)} to {format_span(step.end_s)}"
     size = format_bytes(step.size_bytes)
@@ -492,9 +496,9 @@ def step_words(step: Step) -> str:
     return f"{when}: {what} ({size} from {step.leader} to {copies}{kind}{under_way})"
 
 
-def _place(place: Place) -> str:
+def _place(place: LogDirPlace) -> str:
     return f"{place.broker}:{place.log_dir}" if place.log_dir else str(place.broker)
 
 
-def _more(count: int, shown: int) -> list[str]:
+def _more_lines(count: int, shown: int) -> list[str]:
     return [f"  and {count - shown} more"] if count > shown else []

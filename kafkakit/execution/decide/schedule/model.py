@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.decide.schedule.work import (
     Bottleneck,
+    BrokerRates,
     DirTask,
     Disk,
-    Limits,
-    Place,
-    Rates,
+    LogDirPlace,
+    PartitionTask,
+    ScheduleLimits,
     Speeds,
     StepKind,
-    Task,
 )
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class Job:
             self.served_elsewhere |= leg.target != self.target
 
 
-def job_of(task: Task, where: dict[int, str], *, singly: bool, indivisible: bool) -> Job:
+def job_of(task: PartitionTask, where: dict[int, str], *, singly: bool, indivisible: bool) -> Job:
     """The way of one partition's task from its start."""
     where.update({b: d for b, d in task.dirs.items() if b in task.holders})
     return Job(
@@ -184,7 +184,7 @@ class Ends:
     `rate` is bytes per second by end, `slots` how many copies may use it at a time.
     """
 
-    def __init__(self, brokers: Sequence[int], limits: Limits, rates: Rates, speeds: Speeds) -> None:
+    def __init__(self, brokers: Sequence[int], limits: ScheduleLimits, rates: BrokerRates, speeds: Speeds) -> None:
         self._index = {b: n for n, b in enumerate(brokers)}
         count = len(brokers)
         self.count = 3 * count + 1
@@ -247,7 +247,7 @@ class FreeSpace:
     `free` is an array of bytes, infinite where nothing is known; a closed dir has none (minus infinity).
     """
 
-    def __init__(self, disks: Sequence[Disk], brokers: Sequence[int], limits: Limits, horizon_s: float) -> None:
+    def __init__(self, disks: Sequence[Disk], brokers: Sequence[int], limits: ScheduleLimits, horizon_s: float) -> None:
         import numpy as np
 
         self._horizon_s = horizon_s
@@ -273,7 +273,7 @@ class FreeSpace:
     def slot_for(self, broker: int, log_dir: str | None) -> int:
         """Where a new copy goes: the named dir, the only one, or the slot that stands for the best one."""
         if log_dir:
-            return self._slot.get(Place(broker, log_dir), self.anywhere)
+            return self._slot.get(LogDirPlace(broker, log_dir), self.anywhere)
         own = self._of_broker.get(broker, ())
         if not own:
             return self.anywhere
@@ -298,9 +298,9 @@ class FreeSpace:
         own = self._of_broker[self._brokers[slot - self.anywhere - 1]]
         return [n for n in own if self.free[n] > -float("inf")]
 
-    def place(self, slot: int, broker: int, log_dir: str | None) -> Place:
+    def place(self, slot: int, broker: int, log_dir: str | None) -> LogDirPlace:
         """The log dir of a slot, named as far as it is known."""
-        return self.disks[slot].place if slot < self.anywhere else Place(broker, log_dir or "")
+        return self.disks[slot].place if slot < self.anywhere else LogDirPlace(broker, log_dir or "")
 
     def others(self, slot: int) -> list[int]:
         """The broker's other dirs."""
@@ -332,18 +332,18 @@ class FreeSpace:
         self.free[self._best[broker]] = max((self.free[n] for n in own), default=float("inf"))
 
 
-def _limit(disk: Disk, limits: Limits) -> float:
+def _limit(disk: Disk, limits: ScheduleLimits) -> float:
     if disk.total_bytes is None or disk.usable_bytes is None:
         return float("inf")
     return float(limits.limit_of(disk.total_bytes))
 
 
 def lower_bound(
-    tasks: Sequence[Task],
+    tasks: Sequence[PartitionTask],
     dir_tasks: Sequence[DirTask],
-    rates: Rates,
+    rates: BrokerRates,
     speeds: Speeds,
-    limits: Limits,
+    limits: ScheduleLimits,
     *,
     served_elsewhere: Collection[TopicPartition] = (),
 ) -> tuple[float, Bottleneck | None]:
@@ -354,7 +354,7 @@ def lower_bound(
     take in meanwhile only adds to that. Partitions in `served_elsewhere` change their leader on the way, so that what
     their first leader sends is not known.
     """
-    brokers = sorted({b for t in tasks for b in (*t.adding, *_served(t))} | {d.broker for d in dir_tasks})
+    brokers = sorted({b for t in tasks for b in (*t.adding, *_serving_brokers(t))} | {d.broker for d in dir_tasks})
     ends = Ends(brokers, limits, rates, speeds)
     loads: dict[tuple[int, str], float] = {}
     largest: dict[tuple[int, int], float] = {}
@@ -391,7 +391,9 @@ def lower_bound(
     return (requests, None) if requests > busiest[0] + last else (busiest[0] + last, busiest[1])
 
 
-def _of_requests(tasks: Sequence[Task], dir_tasks: Sequence[DirTask], limits: Limits, speeds: Speeds) -> float:
+def _of_requests(
+    tasks: Sequence[PartitionTask], dir_tasks: Sequence[DirTask], limits: ScheduleLimits, speeds: Speeds
+) -> float:
     """Seconds of the requests alone: what the controller ends, and the places that each keeps for `step_s`.
 
     What is on the cluster already was not sent under these limits, and counts for the controller only.
@@ -409,7 +411,7 @@ def _of_requests(tasks: Sequence[Task], dir_tasks: Sequence[DirTask], limits: Li
     return max(len(requested) / speeds.steps_per_s, turns * speeds.step_s)
 
 
-def _served(task: Task) -> tuple[int, ...]:
+def _serving_brokers(task: PartitionTask) -> tuple[int, ...]:
     return () if task.leader is None else (task.leader,)
 
 

@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import count_of
 from kafkakit.execution.decide.schedule.model import (
     Ends,
     FreeSpace,
@@ -31,16 +31,16 @@ from kafkakit.execution.decide.schedule.state import (
     why_immovable,
 )
 from kafkakit.execution.decide.schedule.work import (
+    BrokerRates,
     DirTask,
     Disk,
-    Limits,
-    Place,
-    Rates,
+    LogDirPlace,
+    PartitionTask,
     Schedule,
+    ScheduleLimits,
+    ScheduleStep,
     Speeds,
-    Step,
     StepKind,
-    Task,
 )
 
 if TYPE_CHECKING:
@@ -56,12 +56,12 @@ TRIES = 12
 class _Inputs:
     """What all tries at a schedule share."""
 
-    tasks: tuple[Task, ...]
+    tasks: tuple[PartitionTask, ...]
     dir_tasks: tuple[DirTask, ...]
     disks: tuple[Disk, ...]
     brokers: tuple[int, ...]
-    limits: Limits
-    rates: Rates
+    limits: ScheduleLimits
+    rates: BrokerRates
     speeds: Speeds
     racks: Mapping[int, str | None]
     spares: tuple[int, ...]
@@ -93,7 +93,7 @@ class Rolling:
     def __init__(
         self,
         state: ScheduleState,
-        limits: Limits,
+        limits: ScheduleLimits,
         speeds: Speeds,
         *,
         quantum_s: float,
@@ -108,7 +108,7 @@ class Rolling:
         self._extra_left = EXTRA * float(state.load.sum()) / 2 if may_detour_early else 0.0
         self.detoured_early = 0
         self.now_s = 0.0
-        self.steps: list[Step] = []
+        self.steps: list[ScheduleStep] = []
         self._flow_left = np.zeros(0)
         self._flow_ends = np.zeros((2, 0), dtype=np.int64)
         self._flow_ingest = np.zeros(0)
@@ -225,12 +225,12 @@ class Rolling:
         if not slots:
             self._arrived(sent)
 
-    def _step(self, job: Job, leg: PartitionRequest, slots: list[int]) -> Step:
+    def _step(self, job: Job, leg: PartitionRequest, slots: list[int]) -> ScheduleStep:
         place = self.state.space.place
         adding = [place(s, b, leg.to_dir or job.wanted.get(b)) for s, b in zip(slots, leg.adds, strict=True)]
         inside = leg.kind is StepKind.INSIDE
         gone = leg.adds if inside else leg.removes
-        return Step(
+        return ScheduleStep(
             key=job.key,
             kind=leg.kind,
             target=() if inside else leg.target,
@@ -245,10 +245,10 @@ class Rolling:
             why=leg.why,
         )
 
-    def _place_of_copy(self, job: Job, broker: int) -> Place:
+    def _place_of_copy(self, job: Job, broker: int) -> LogDirPlace:
         slot = self.state.space.slot_of_copy(broker, job.where.get(broker))
         path = job.where.get(broker)
-        return Place(broker, path or "") if slot is None else self.state.space.place(slot, broker, path)
+        return LogDirPlace(broker, path or "") if slot is None else self.state.space.place(slot, broker, path)
 
     def _flow(self) -> None:
         """Let time pass until the next copy ends, or longer by up to a quantum."""
@@ -325,7 +325,7 @@ class Rolling:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Try:
+class _WindowTry:
     """One run of the window, and the jobs that it leaves."""
 
     rolling: Rolling
@@ -335,10 +335,10 @@ class _Try:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Search:
+class _WindowSearch:
     """The last of several tries, with the tasks that it was about, and all partitions that no try served."""
 
-    last: _Try
+    last: _WindowTry
     inputs: _Inputs
     immovable: Mapping[TopicPartition, str]
     late: bool
@@ -346,11 +346,11 @@ class _Search:
 
 
 def plan_schedule(
-    tasks: Sequence[Task],
+    tasks: Sequence[PartitionTask],
     dir_tasks: Sequence[DirTask],
     disks: Sequence[Disk],
-    limits: Limits,
-    rates: Rates,
+    limits: ScheduleLimits,
+    rates: BrokerRates,
     speeds: Speeds,
     *,
     racks: Mapping[int, str | None] | None = None,
@@ -366,7 +366,7 @@ def plan_schedule(
     of brokers that idle while the others work, up to a tenth of all bytes. What no order serves is `immovable`.
     Pure and deterministic; 50,000 tasks on 600 brokers take some seconds.
     """
-    immovable, inputs = _prepared(tasks, dir_tasks, disks, limits, rates, speeds, racks or {}, spares)
+    immovable, inputs = _prepare_inputs(tasks, dir_tasks, disks, limits, rates, speeds, racks or {}, spares)
     bound = lower_bound(inputs.tasks, inputs.dir_tasks, rates, speeds, limits)
     quantum_s = bound[0] / QUANTA if len(inputs.tasks) + len(inputs.dir_tasks) > EXACT_JOBS else 0.0
     horizon_s = 1.1 * bound[0] + limits.deletion_delay_s
@@ -395,7 +395,7 @@ def plan_schedule(
     )
 
 
-def _search(inputs: _Inputs, horizon_s: float, quantum_s: float, *, may_detour_early: bool) -> _Search:
+def _search(inputs: _Inputs, horizon_s: float, quantum_s: float, *, may_detour_early: bool) -> _WindowSearch:
     """Run the window until no partition is left on its way; each time some may not be cut into several requests."""
     grows = any(d.growth_bytes_per_s for d in inputs.disks) or any(t.ingest_bytes_per_s for t in inputs.tasks)
     grows = grows or any(d.ingest_bytes_per_s for d in inputs.dir_tasks)
@@ -416,17 +416,17 @@ def _search(inputs: _Inputs, horizon_s: float, quantum_s: float, *, may_detour_e
         immovable |= {k: found.immovable[k] for k in sorted(hopeless)}
         inputs = inputs.without(hopeless)
         indivisible |= halfway if attempt < TRIES // 2 else {j.key for j in found.jobs}
-    return _Search(
+    return _WindowSearch(
         last=found, inputs=inputs, immovable=immovable | dict(found.immovable), late=late, detoured_early=detoured_early
     )
 
 
-def _prepared(
-    tasks: Sequence[Task],
+def _prepare_inputs(
+    tasks: Sequence[PartitionTask],
     dir_tasks: Sequence[DirTask],
     disks: Sequence[Disk],
-    limits: Limits,
-    rates: Rates,
+    limits: ScheduleLimits,
+    rates: BrokerRates,
     speeds: Speeds,
     racks: Mapping[int, str | None],
     spares: Collection[int] | None,
@@ -476,7 +476,7 @@ def _attempt(
     quantum_s: float,
     *,
     may_detour_early: bool,
-) -> _Try:
+) -> _WindowTry:
     where: dict[TopicPartition, dict[int, str]] = {}
     singly = inputs.limits.one_replica_at_a_time
     jobs = [
@@ -505,7 +505,7 @@ def _attempt(
         rolling.run()
     immovable = {jobs[int(i)].key: why_immovable(state, int(i)) for i in state.waiting.nonzero()[0]}
     makespan_s = max((s.end_s for s in rolling.steps), default=0.0)
-    return _Try(rolling=rolling, jobs=tuple(jobs), immovable=immovable, makespan_s=makespan_s)
+    return _WindowTry(rolling=rolling, jobs=tuple(jobs), immovable=immovable, makespan_s=makespan_s)
 
 
 def _notes(inputs: _Inputs, *, late: bool, many: bool) -> tuple[str, ...]:
@@ -515,10 +515,10 @@ def _notes(inputs: _Inputs, *, late: bool, many: bool) -> tuple[str, ...]:
     silent += sorted({b for t in inputs.tasks for b in t.adding} - known)
     if silent:
         shown = ", ".join(map(str, silent[:10])) + (" ..." if len(silent) > 10 else "")
-        notes.append(f"{counted(len(silent), 'broker')} reported no disk sizes, their dirs are not limited: {shown}")
+        notes.append(f"{count_of(len(silent), 'broker')} reported no disk sizes, their dirs are not limited: {shown}")
     unsized = sum(1 for t in inputs.tasks if t.adding and not t.size_bytes)
     if unsized:
-        notes.append(f"{counted(unsized, 'partition')} of unknown or no size: their copies are taken as empty")
+        notes.append(f"{count_of(unsized, 'partition')} of unknown or no size: their copies are taken as empty")
     if many:
         notes.append("limited by the number of moves, not by their size")
     if late:

@@ -292,7 +292,7 @@ def break_deadlock(
         sorted(copies, key=lambda c: (-c.weight, c.job, c.broker)),
     ):
         for copy in choice:
-            leg = _inside(state, copy) or _over_spare(state, copy, spares, racks)
+            leg = _inside_request(state, copy) or _over_spare(state, copy, spares, racks)
             if leg is not None:
                 state.jobs[copy.job].detoured = True
                 return copy.job, leg
@@ -318,7 +318,7 @@ def free_full_dir(
         copy = _Copy(index, gone, slot, state.weight_of(index))
         if not _unlocks(state, copy, wanted):
             continue
-        way = _inside(state, copy) or _over_spare(state, copy, spares, racks)
+        way = _inside_request(state, copy) or _over_spare(state, copy, spares, racks)
         if way is not None and state.has_places(index, way):
             job.detoured = True
             return index, way
@@ -411,7 +411,7 @@ def _unlocks(state: ScheduleState, copy: _Copy, wanted: Mapping[int, list[tuple[
     return False
 
 
-def _inside(state: ScheduleState, copy: _Copy) -> PartitionRequest | None:
+def _inside_request(state: ScheduleState, copy: _Copy) -> PartitionRequest | None:
     """To another dir of the same broker: costs no network."""
     job, space = state.jobs[copy.job], state.space
     fits = [n for n in space.others(copy.slot) if space.free[n] >= copy.weight and _dir(state, n) != job.dir_target]

@@ -30,7 +30,7 @@ _RateOf = Annotated[Mapping[Annotated[int, Meta(ge=0, le=2**31 - 1)], _Rate], Me
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class LogDirPlace:
     """One log dir of one broker; `log_dir` is empty where the broker does not tell its dirs."""
 
     broker: int
@@ -45,7 +45,7 @@ class Disk:
     `growth_bytes_per_s` is what all copies in it together take in. A closed dir (cordoned, broken) gets nothing new.
     """
 
-    place: Place
+    place: LogDirPlace
     total_bytes: int | None
     usable_bytes: int | None
     growth_bytes_per_s: float = 0.0
@@ -53,7 +53,7 @@ class Disk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class PartitionTask:
     """What is left for one partition: from the full copies in `holders` to the list `target`.
 
     `dirs` says where each copy of `holders` is (by broker), `wanted_dirs` where new copies are to go, as far as the
@@ -100,7 +100,7 @@ class DirTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rates:
+class BrokerRates:
     """Bytes per second of a broker: what it may send (`out`), take in (`into`), and copy between its own dirs.
 
     None: not limited by a throttle. The mappings hold what differs from the default, by broker.
@@ -122,7 +122,7 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ScheduleLimits:
     """What a schedule must keep.
 
     At most `into_each` new copies arrive at a broker at a time, `out_each` leave a leader, `inside_each` change dir
@@ -237,7 +237,7 @@ class StepKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class ScheduleStep:
     """One request, with its predicted times in seconds from the start of the run.
 
     `target` is the list to send (empty for `inside`). `adding` and `removing` are the log dirs of copies that come
@@ -249,8 +249,8 @@ class Step:
     kind: StepKind
     target: tuple[int, ...]
     leader: int | None
-    adding: tuple[Place, ...]
-    removing: tuple[Place, ...]
+    adding: tuple[LogDirPlace, ...]
+    removing: tuple[LogDirPlace, ...]
     size_bytes: int
     start_s: float
     end_s: float
@@ -284,7 +284,7 @@ class Schedule:
     `immovable` names partitions that no order serves, with the reason: then `steps` brings all others.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[ScheduleStep, ...]
     makespan_s: float
     bound_s: float
     bottleneck: Bottleneck | None = None
@@ -292,7 +292,7 @@ class Schedule:
     notes: tuple[str, ...] = ()
 
     @property
-    def detours(self) -> tuple[Step, ...]:
+    def detours(self) -> tuple[ScheduleStep, ...]:
         """The steps to spare places."""
         return tuple(s for s in self.steps if s.kind is StepKind.DETOUR)
 
@@ -325,11 +325,11 @@ class RateRequest:
         """True when nothing at all was asked for."""
         return not (self.given or self.dirs_given or self.into_of or self.out_of)
 
-    def over(self, earlier: Rates) -> Rates:
+    def over(self, earlier: BrokerRates) -> BrokerRates:
         """The rates that hold from now on: a new rate for all drops earlier exceptions, the rest stays."""
         rates = earlier
         if self.given:
-            rates = Rates(into=self.rate, out=self.rate, inside=earlier.inside)
+            rates = BrokerRates(into=self.rate, out=self.rate, inside=earlier.inside)
         if self.dirs_given:
             rates = replace(rates, inside=self.dirs_rate)
         return replace(rates, into_of={**rates.into_of, **self.into_of}, out_of={**rates.out_of, **self.out_of})
@@ -385,7 +385,7 @@ def parse_broker_rate(text: str) -> tuple[int, int | None, int | None]:
     return broker, found.get("in"), found.get("out")
 
 
-def rates_to_data(rates: Rates) -> dict[str, Any]:
+def rates_to_data(rates: BrokerRates) -> dict[str, Any]:
     """Rates as JSON data, for the journal and for a running executor."""
     return {
         "into": rates.into,
@@ -396,29 +396,29 @@ def rates_to_data(rates: Rates) -> dict[str, Any]:
     }
 
 
-def rates_from_data(data: Mapping[str, Any]) -> Rates:
+def rates_from_data(data: Mapping[str, Any]) -> BrokerRates:
     """Read what `rates_to_data` wrote; raises `ValueError`, `KeyError` or `TypeError` for anything else."""
-    return Rates(
-        into=_checked(data["into"]),
-        out=_checked(data["out"]),
-        inside=_checked(data["inside"]),
+    return BrokerRates(
+        into=_check_rate(data["into"]),
+        out=_check_rate(data["out"]),
+        inside=_check_rate(data["inside"]),
         into_of={_broker(b): _positive(r) for b, r in sorted(dict(data["into_of"]).items())},
         out_of={_broker(b): _positive(r) for b, r in sorted(dict(data["out_of"]).items())},
     )
 
 
-def is_unlimited(rates: Rates) -> bool:
+def is_unlimited(rates: BrokerRates) -> bool:
     """True when no throttle is wanted anywhere."""
     limits = (rates.into, rates.out, rates.inside)
     return all(r is None for r in limits) and not rates.into_of and not rates.out_of
 
 
-def rate_words(rates: Rates) -> str:
+def rate_words(rates: BrokerRates) -> str:
     """The rates in one line for people: `20 MB/s per broker; broker 3: in 10 MB/s, out 40 MB/s`."""
     if rates.into == rates.out:
         words = [] if rates.into is None else [f"{format_rate(rates.into)} per broker"]
     else:
-        words = [f"in {_told(rates.into)} and out {_told(rates.out)} per broker"]
+        words = [f"in {_rate_text(rates.into)} and out {_rate_text(rates.out)} per broker"]
     brokers = sorted({*rates.into_of, *rates.out_of})
     for broker in brokers[:SHOWN]:
         sides = [("in", rates.into_of.get(broker)), ("out", rates.out_of.get(broker))]
@@ -430,7 +430,7 @@ def rate_words(rates: Rates) -> str:
     return "; ".join(words) or "none"
 
 
-def lifting_options(rates: Rates) -> tuple[str, ...]:
+def lifting_options(rates: BrokerRates) -> tuple[str, ...]:
     """The options of a next run that lift these rates."""
     between = any(r is not None for r in (rates.into, rates.out)) or bool(rates.into_of or rates.out_of)
     found = (("--throttle none", between), ("--throttle-dirs none", rates.inside is not None))
@@ -466,7 +466,7 @@ def _broker_rate(text: str, value: str) -> int:
         raise UsageError(f"--throttle-broker {text!r:.60}: {error.message}", hint=_HINT) from None
 
 
-def _checked(value: Any) -> int | None:
+def _check_rate(value: Any) -> int | None:
     return None if value is None else _positive(value)
 
 
@@ -482,5 +482,5 @@ def _broker(name: str) -> int:
     return int(name)
 
 
-def _told(rate: int | None) -> str:
+def _rate_text(rate: int | None) -> str:
     return "without limit" if rate is None else format_rate(rate)

@@ -12,15 +12,23 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from kafkakit.lint.decide.documents import Document, Entry, Node, Scalar, Sequence
+from kafkakit.lint.decide.documents import Document, MappingEntry, Node, Scalar, Sequence
 from kafkakit.lint.decide.documents import Mapping as MappingNode
 from kafkakit.lint.decide.kinds.containers import confluent_to_kafka
 from kafkakit.lint.decide.kinds.kafka_tools import are_node_keys
-from kafkakit.lint.decide.kinds.kind import Kind, Reader, dirs_of, node_id_of, properties_in, roles_of, without_secret
+from kafkakit.lint.decide.kinds.kind import (
+    DocumentReader,
+    FileKind,
+    dirs_of,
+    node_id_of,
+    properties_in,
+    roles_of,
+    without_secret,
+)
 from kafkakit.lint.decide.membership import NodeIdentity, node_identity
 from kafkakit.lint.decide.pieces import BrokerPiece, Pieces, TopicPiece
 from kafkakit.rules.config_defs import NEWEST, config_table, minor_or_none
-from kafkakit.rules.effective import Configs, Declared, Source, to_int
+from kafkakit.rules.effective import Configs, DeclaredValue, ValueSource, to_int
 from kafkakit.rules.values import holds_placeholder
 
 _OF_BROKERS = re.compile(r"(?:^|_)(?:kafka|brokers?|controllers?|kraft)(?:_|$)")
@@ -56,14 +64,14 @@ class _Host:
 
     name: str
     group: str
-    variables: dict[str, Entry]
+    variables: dict[str, MappingEntry]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Settings:
     """The settings that some variables give brokers or controllers, and what else they tell of the node."""
 
-    static: dict[str, Declared] = field(default_factory=dict)
+    static: dict[str, DeclaredValue] = field(default_factory=dict)
     version: str | None = None
     id: int | None = None
 
@@ -128,7 +136,7 @@ def _scopes(root: Node) -> Iterator[MappingNode]:
 
 def _hosts(root: MappingNode) -> list[_Host]:
     """The hosts of an inventory; what a group sets counts wherever the group stands."""
-    of_groups: dict[str, dict[str, Entry]] = {}
+    of_groups: dict[str, dict[str, MappingEntry]] = {}
     found: list[tuple[tuple[str, ...], str, MappingNode | None]] = []
     waiting: list[tuple[tuple[str, ...], Node]] = [((n,), entry.value) for n, entry in reversed(root.entries.items())]
     while waiting:
@@ -145,7 +153,7 @@ def _hosts(root: MappingNode) -> list[_Host]:
             waiting += [((*path, name), entry.value) for name, entry in reversed(children.entries.items())]
     hosts_found = []
     for path, name, own in found:
-        variables_of: dict[str, Entry] = {}
+        variables_of: dict[str, MappingEntry] = {}
         for group_name in dict.fromkeys(("all", *path)):
             variables_of |= of_groups.get(group_name, {})
         hosts_found.append(
@@ -159,7 +167,7 @@ def _runs_kafka(host: _Host) -> bool:
 
 
 def _blocks(
-    variables: Mapping[str, Entry], name: str = "", level: int = 0
+    variables: Mapping[str, MappingEntry], name: str = "", level: int = 0
 ) -> Iterator[tuple[str, MappingNode | Sequence | Scalar]]:
     """The values that hold settings of brokers by their names, with those names; of mappings in mappings the inner."""
     for key, entry in variables.items():
@@ -168,23 +176,23 @@ def _blocks(
             continue
         value = entry.value
         if isinstance(value, MappingNode):
-            if _SURE_NAMES.fullmatch(full) or are_node_keys(_dotted(value)):
+            if _SURE_NAMES.fullmatch(full) or are_node_keys(_dotted_keys(value)):
                 yield full, value
             elif level < MOST_LEVELS:
                 yield from _blocks(value.entries, full, level + 1)
         elif isinstance(value, Sequence):
-            if are_node_keys(_listed(value)):
+            if are_node_keys(_listed_settings(value)):
                 yield full, value
         elif "=" in value.text and "\n" in value.text:
             yield full, value
 
 
-def _dotted(node: MappingNode) -> frozenset[str]:
+def _dotted_keys(node: MappingNode) -> frozenset[str]:
     """The keys that settings of Kafka may have, which are no names of variables."""
     return frozenset(key for key in node.entries if "." in key or key == "listeners")
 
 
-def _listed(node: Sequence) -> dict[str, tuple[Scalar, str]]:
+def _listed_settings(node: Sequence) -> dict[str, tuple[Scalar, str]]:
     """The settings of a list of texts `KEY=VALUE`, or of mappings with a name or key, and a value."""
     found: dict[str, tuple[Scalar, str]] = {}
     for item in node.items:
@@ -196,11 +204,11 @@ def _listed(node: Sequence) -> dict[str, tuple[Scalar, str]]:
             name = item.get("name") or item.get("key") or item.get("option")
             value = item.get("value")
             if isinstance(name, Scalar) and isinstance(value, Scalar):
-                found[name.text] = (name, _plain(value))
+                found[name.text] = (name, _plain_text(value))
     return found
 
 
-def _plain(value: Scalar) -> str:
+def _plain_text(value: Scalar) -> str:
     """The text as Ansible's YAML makes it: words for true and false, and numbers with grouped digits."""
     if value.is_plain:
         lowered = value.text.lower()
@@ -211,25 +219,25 @@ def _plain(value: Scalar) -> str:
     return value.text
 
 
-def _block_settings(reader: Reader, value: MappingNode | Sequence | Scalar, is_sure: bool) -> Configs:
+def _block_settings(reader: DocumentReader, value: MappingNode | Sequence | Scalar, is_sure: bool) -> Configs:
     if isinstance(value, Scalar):
         found = properties_in(reader, value)
         return found if are_node_keys(found) else {}
     if isinstance(value, Sequence):
         return {
-            key: Declared(without_secret(key, text), Source.STATIC, reader.place(node))
-            for key, (node, text) in _listed(value).items()
+            key: DeclaredValue(without_secret(key, text), ValueSource.STATIC, reader.place(node))
+            for key, (node, text) in _listed_settings(value).items()
         }
-    wanted = value.entries.keys() if is_sure else _dotted(value)
+    wanted = value.entries.keys() if is_sure else _dotted_keys(value)
     entries = {
-        key: Entry(at, found._replace(text=_plain(found)) if isinstance(found, Scalar) else found)
+        key: MappingEntry(at, found._replace(text=_plain_text(found)) if isinstance(found, Scalar) else found)
         for key, (at, found) in value.entries.items()
         if key in wanted and not isinstance(found, MappingNode)
     }
-    return reader.configs(MappingNode(entries, value.start), Source.STATIC)
+    return reader.configs(MappingNode(entries, value.start), ValueSource.STATIC)
 
 
-def _flat(variables: Mapping[str, Entry]) -> dict[str, tuple[str, Entry]]:
+def _flat_settings(variables: Mapping[str, MappingEntry]) -> dict[str, tuple[str, MappingEntry]]:
     """The variables that are called like a setting and have one value, by the setting."""
     if not any(name.startswith("kafka_") for name in variables):
         return {}
@@ -249,7 +257,7 @@ def _flat(variables: Mapping[str, Entry]) -> dict[str, tuple[str, Entry]]:
     }
 
 
-def _with_inner(variables: Mapping[str, Entry]) -> Mapping[str, Entry]:
+def _with_inner(variables: Mapping[str, MappingEntry]) -> Mapping[str, MappingEntry]:
     """The variables, and those of a mapping called after Kafka under the names that they would have on their own."""
     found = dict(variables)
     for outer in _OUTER_NAMES:
@@ -260,15 +268,19 @@ def _with_inner(variables: Mapping[str, Entry]) -> Mapping[str, Entry]:
     return found
 
 
-def _settings(reader: Reader, variables: Mapping[str, Entry], *, of_controllers: bool, least_flat: int) -> _Settings:
-    static: dict[str, Declared] = {}
+def _settings(
+    reader: DocumentReader, variables: Mapping[str, MappingEntry], *, of_controllers: bool, least_flat: int
+) -> _Settings:
+    static: dict[str, DeclaredValue] = {}
     named = _with_inner(variables)
-    flat = _flat(named) if least_flat else {}
+    flat = _flat_settings(named) if least_flat else {}
     if are_node_keys(flat) and len(flat) >= least_flat:
         for key, (_, entry) in flat.items():
             value = entry.value
-            plain = value._replace(text=_plain(value)) if isinstance(value, Scalar) else value
-            static |= reader.configs(MappingNode({key: Entry(entry.key, plain)}, entry.key.start), Source.STATIC)
+            plain = value._replace(text=_plain_text(value)) if isinstance(value, Scalar) else value
+            static |= reader.configs(
+                MappingNode({key: MappingEntry(entry.key, plain)}, entry.key.start), ValueSource.STATIC
+            )
     for name, value in _blocks(variables):
         if ("controller" in name and "broker" not in name) == of_controllers:
             static |= _block_settings(reader, value, _SURE_NAMES.fullmatch(name) is not None)
@@ -282,7 +294,7 @@ def _settings(reader: Reader, variables: Mapping[str, Entry], *, of_controllers:
     )
 
 
-def _text(variables: Mapping[str, Entry], name: str) -> str | None:
+def _text(variables: Mapping[str, MappingEntry], name: str) -> str | None:
     found = variables.get(name)
     return found.value.text if found is not None and isinstance(found.value, Scalar) else None
 
@@ -314,7 +326,7 @@ def _piece(document: Document, node: MappingNode, found: _Settings, *, is_contro
     )
 
 
-def _of_variables(reader: Reader, scope: MappingNode) -> Iterator[BrokerPiece]:
+def _of_variables(reader: DocumentReader, scope: MappingNode) -> Iterator[BrokerPiece]:
     for of_controllers in (False, True):
         # What is called like a setting is the brokers': a file of variables is seldom one of controllers alone.
         found = _settings(reader, scope.entries, of_controllers=of_controllers, least_flat=0 if of_controllers else 1)
@@ -322,7 +334,7 @@ def _of_variables(reader: Reader, scope: MappingNode) -> Iterator[BrokerPiece]:
             yield _piece(reader.document, scope, found, is_controller=of_controllers)
 
 
-def _of_inventory(reader: Reader, root: MappingNode) -> list[BrokerPiece]:
+def _of_inventory(reader: DocumentReader, root: MappingNode) -> list[BrokerPiece]:
     """The nodes of an inventory: a piece for each that has an id, and one for all those that have the same settings."""
     found: list[BrokerPiece] = []
     path = reader.document.path
@@ -369,7 +381,7 @@ def _topic_lists(root: Node) -> Iterator[Node]:
             if isinstance(entry.value, Sequence):
                 yield from entry.value.items
             elif isinstance(entry.value, MappingNode):
-                yield from (_named(key, item.value) for key, item in entry.value.entries.items())
+                yield from (_name_topic(key, item.value) for key, item in entry.value.entries.items())
     for task in _tasks(root.items if isinstance(root, Sequence) else ()):
         for name, arguments in _modules(task):
             if name.endswith("kafka_lib") and arguments.text("resource") != "topic":
@@ -377,31 +389,31 @@ def _topic_lists(root: Node) -> Iterator[Node]:
             yield from arguments.sequence("topics") or (arguments,)
 
 
-def _named(name: str, node: Node) -> Node:
+def _name_topic(name: str, node: Node) -> Node:
     """A topic of a mapping of topics by name, with that name as a field."""
     if not isinstance(node, MappingNode) or "name" in node.entries:
         return node
     at = Scalar(name, node.start, node.start)
-    return MappingNode({"name": Entry(at, at), **node.entries}, node.start, node.is_flow)
+    return MappingNode({"name": MappingEntry(at, at), **node.entries}, node.start, node.is_flow)
 
 
-def _topics(reader: Reader, root: Node, cluster: str | None) -> Iterator[TopicPiece]:
+def _topics(reader: DocumentReader, root: Node, cluster: str | None) -> Iterator[TopicPiece]:
     for item in _topic_lists(root):
         if not isinstance(item, MappingNode) or not _is_topic(item) or item.text("state") == "absent":
             continue
         name = item.text("name") or item.text("topic") or ""
-        configs: dict[str, Declared] = {}
+        configs: dict[str, DeclaredValue] = {}
         for key in _CONFIGS:
             found = item.get(key)
             if isinstance(found, MappingNode):
                 configs |= {
                     setting.replace("_", "."): declared
-                    for setting, declared in reader.configs(found, Source.TOPIC).items()
+                    for setting, declared in reader.configs(found, ValueSource.TOPIC).items()
                 }
         own = {key: entry for key, entry in item.entries.items() if _is_topic_setting(key)}
         configs |= {
             key.replace("_", "."): declared
-            for key, declared in reader.configs(MappingNode(own, item.start), Source.TOPIC).items()
+            for key, declared in reader.configs(MappingNode(own, item.start), ValueSource.TOPIC).items()
         }
         yield TopicPiece(
             name=name,
@@ -418,7 +430,7 @@ def _is_topic_setting(name: str) -> bool:
     return ("_" in name or "." in name) and name.replace("_", ".") in config_table(NEWEST).topic
 
 
-def _number(reader: Reader, node: MappingNode, keys: Iterable[str]) -> int | None:
+def _number(reader: DocumentReader, node: MappingNode, keys: Iterable[str]) -> int | None:
     key = next((key for key in keys if key in node.entries), None)
     text = node.text(key) if key is not None else None
     if key is None or text is None or holds_placeholder(text) or text == "-1":
@@ -428,7 +440,7 @@ def _number(reader: Reader, node: MappingNode, keys: Iterable[str]) -> int | Non
 
 def _configures(root: Node, least_flat: int) -> bool:
     """True where variables give settings of brokers, or tasks and lists topics."""
-    reader = Reader(Document("", "", "yaml"))  # for the keys, whose places do not matter
+    reader = DocumentReader(Document("", "", "yaml"))  # for the keys, whose places do not matter
     if isinstance(root, MappingNode) and _is_inventory(root):
         return any(
             _runs_kafka(host)
@@ -463,7 +475,7 @@ def _may_be(root: Node) -> bool:
 
 
 def _read(document: Document, roots: tuple[Node, ...]) -> Pieces:
-    reader = Reader(document)
+    reader = DocumentReader(document)
     brokers: list[BrokerPiece] = []
     topics: list[TopicPiece] = []
     for root in roots:
@@ -476,7 +488,7 @@ def _read(document: Document, roots: tuple[Node, ...]) -> Pieces:
     return Pieces(brokers=tuple(brokers), topics=tuple(topics), problems=tuple(reader.problems))
 
 
-ANSIBLE_KIND = Kind(
+ANSIBLE_KIND = FileKind(
     name="ansible",
     about="Ansible: settings of brokers and lists of topics in inventories, variables, playbooks and tasks",
     formats=("yaml", "json"),

@@ -14,8 +14,8 @@ from kafkakit.core.findings import Place
 from kafkakit.lint.decide.documents import Document, Mapping, Node, Scalar, Sequence
 from kafkakit.lint.decide.kinds.kafka_tools import SERVER_CLASS, are_node_keys, are_worker_keys, server_connector
 from kafkakit.lint.decide.kinds.kind import (
-    Kind,
-    Reader,
+    DocumentReader,
+    FileKind,
     dirs_of,
     metadata_of,
     node_id_of,
@@ -30,7 +30,7 @@ from kafkakit.lint.decide.kinds.kind import (
 )
 from kafkakit.lint.decide.membership import NodeIdentity, node_identity
 from kafkakit.lint.decide.pieces import BrokerPiece, FileProblem, Pieces, TopicPiece
-from kafkakit.rules.effective import Configs, Declared, Source
+from kafkakit.rules.effective import Configs, DeclaredValue, ValueSource
 from kafkakit.rules.subjects import LintConnector
 
 
@@ -165,23 +165,23 @@ def confluent_to_kafka(release: str) -> str | None:
 
 
 def _broker(
-    reader: Reader, container: _Container, scope: str, env: str | None, owner: str | None
+    reader: DocumentReader, container: _Container, scope: str, env: str | None, owner: str | None
 ) -> BrokerPiece | None:
     rules = image_rules(container.image, container.variables)
     if rules is None:
         return None
-    static: dict[str, Declared] = {}
+    static: dict[str, DeclaredValue] = {}
     is_complete = container.is_complete
     for variable, value in container.variables.items():
         key = rules.key_of(variable)
         if key is None:
             continue
         text = "${" + variable + "}" if value.text is None else without_secret(key, value.text)
-        static[key] = Declared(text, Source.STATIC, reader.document.place(value.at))
+        static[key] = DeclaredValue(text, ValueSource.STATIC, reader.document.place(value.at))
     if not static:
         return None
     if rules.data_dir and is_complete and "log.dirs" not in static and "log.dir" not in static:
-        static["log.dirs"] = Declared(rules.data_dir, Source.STATIC, container.place)
+        static["log.dirs"] = DeclaredValue(rules.data_dir, ValueSource.STATIC, container.place)
     if rules is _CONFLUENT and "advertised.listeners" in static and "listeners" not in static:
         static["listeners"] = static["advertised.listeners"]
     number = node_id_of(static)
@@ -213,16 +213,18 @@ def _runs_debezium(variables: Mapping_[str, _Variable]) -> bool:
     return _DEBEZIUM_CLASS in variables
 
 
-def _debezium(reader: Reader, container: _Container, env: str | None, owner: str | None) -> LintConnector | None:
+def _debezium(
+    reader: DocumentReader, container: _Container, env: str | None, owner: str | None
+) -> LintConnector | None:
     """The connector of a container that runs Debezium Server, if its variables are all of its settings."""
     if not _runs_debezium(container.variables) or not container.is_complete:
         return None
-    settings: dict[str, Declared] = {}
+    settings: dict[str, DeclaredValue] = {}
     for variable, value in container.variables.items():
         if variable.startswith(_DEBEZIUM_PREFIX):
             key = variable.lower().replace("_", ".")
             text = "${" + variable + "}" if value.text is None else without_secret(key, value.text)
-            settings[key] = Declared(text, Source.STATIC, reader.document.place(value.at))
+            settings[key] = DeclaredValue(text, ValueSource.STATIC, reader.document.place(value.at))
     return server_connector(settings, name=container.name, place=container.place, owner=owner, env=env)
 
 
@@ -230,7 +232,7 @@ def _compose_variables(node: Node | None) -> dict[str, _Variable]:
     """The `environment` of a service, as a mapping or as a list of NAME=VALUE."""
     if isinstance(node, Mapping):
         return {
-            key: _Variable(None if entry.value.is_null else _unescaped(entry.value.text), entry.key.start)
+            key: _Variable(None if entry.value.is_null else _unescape(entry.value.text), entry.key.start)
             for key, entry in node.entries.items()
             if isinstance(entry.value, Scalar)
         }
@@ -238,11 +240,11 @@ def _compose_variables(node: Node | None) -> dict[str, _Variable]:
     for item in node.items if isinstance(node, Sequence) else []:
         if isinstance(item, Scalar):
             name, equals, text = item.text.partition("=")
-            found[name.strip()] = _Variable(_unescaped(text) if equals else None, item.start)
+            found[name.strip()] = _Variable(_unescape(text) if equals else None, item.start)
     return found
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     return text.replace("$$", "$")
 
 
@@ -253,7 +255,7 @@ def _services(root: Node) -> Iterator[tuple[str, Mapping]]:
             yield name, entry.value
 
 
-def _compose_container(reader: Reader, name: str, service: Mapping) -> _Container:
+def _compose_container(reader: DocumentReader, name: str, service: Mapping) -> _Container:
     mounts = [item.text for item in service.sequence("volumes") if isinstance(item, Scalar)]
     deploy = service.mapping("deploy")
     replicas = deploy.text("replicas") if deploy is not None else None
@@ -282,7 +284,7 @@ def _is_compose(root: Node) -> bool:
 
 
 def _read_compose(document: Document, root: Mapping) -> Pieces:
-    reader = Reader(document)
+    reader = DocumentReader(document)
     brokers, connectors = [], []
     for name, service in _services(root):
         container = _compose_container(reader, name, service)
@@ -305,7 +307,7 @@ def _pieces(
     )
 
 
-COMPOSE_KIND = Kind(
+COMPOSE_KIND = FileKind(
     name="compose",
     about="docker compose: services that run Kafka, by their environment",
     formats=("yaml", "json"),
@@ -411,7 +413,7 @@ def _data(root: Node) -> Mapping | None:
     return root.mapping("data")
 
 
-def _texts_of(reader: Reader, data: Mapping) -> Iterator[tuple[str, Configs]]:
+def _texts_of(reader: DocumentReader, data: Mapping) -> Iterator[tuple[str, Configs]]:
     """The properties of brokers, of Connect workers and of Debezium Server in a ConfigMap by their keys."""
     for name, entry in data.entries.items():
         if isinstance(entry.value, Scalar) and "properties" in name and "=" in entry.value.text:
@@ -425,7 +427,7 @@ def _is_config_map(root: Node) -> bool:
     data = _data(root)
     if data is None:
         return False
-    reader = Reader(Document("", "", "yaml"))  # for the keys, whose places do not matter
+    reader = DocumentReader(Document("", "", "yaml"))  # for the keys, whose places do not matter
     return any(True for _ in _texts_of(reader, data)) or _runs("", _variables_of(data))
 
 
@@ -435,7 +437,7 @@ def _is_kubernetes(root: Node) -> bool:
     return any(_runs_kafka(container) for container in _containers(root)) or _is_config_map(root)
 
 
-def _read_workload(reader: Reader, root: Mapping, config_maps: _ConfigMaps) -> Pieces:
+def _read_workload(reader: DocumentReader, root: Mapping, config_maps: _ConfigMaps) -> Pieces:
     namespace, name = _name_of(root)
     owner = owner_of(root)
     spec = root.mapping("spec")
@@ -469,7 +471,7 @@ def _scope_of(namespace: str) -> str:
     return f"namespace {namespace or 'that nothing names'}"
 
 
-def _read_config_map(reader: Reader, root: Mapping, data: Mapping, is_used: bool) -> Pieces:
+def _read_config_map(reader: DocumentReader, root: Mapping, data: Mapping, is_used: bool) -> Pieces:
     """The nodes and connectors of a ConfigMap: of its properties, and of its variables if no container has them."""
     namespace, name = _name_of(root)
     owner = owner_of(root)
@@ -508,7 +510,7 @@ def _read_config_map(reader: Reader, root: Mapping, data: Mapping, is_used: bool
 
 
 def _read_kubernetes(document: Document, roots: tuple[Node, ...]) -> Pieces:
-    reader = Reader(document)
+    reader = DocumentReader(document)
     resources = list(resources_in(roots))
     config_maps = _ConfigMaps.of(document.roots)
     parts = [_read_workload(reader, root, config_maps) for root in resources]
@@ -519,7 +521,7 @@ def _read_kubernetes(document: Document, roots: tuple[Node, ...]) -> Pieces:
     return with_accepted(document, resources, [*parts, Pieces(problems=tuple(reader.problems))])
 
 
-KUBERNETES_KIND = Kind(
+KUBERNETES_KIND = FileKind(
     name="kubernetes",
     about="workloads that run Kafka, by their environment, and ConfigMaps with the properties of brokers",
     formats=("yaml", "json"),
@@ -546,8 +548,8 @@ def _sections(root: Node) -> Iterator[Mapping]:
             waiting += [found for key in _SECTIONS if (found := node.mapping(key)) is not None]
 
 
-def _chart_settings(reader: Reader, section: Mapping) -> dict[str, Declared]:
-    found: dict[str, Declared] = {}
+def _chart_settings(reader: DocumentReader, section: Mapping) -> dict[str, DeclaredValue]:
+    found: dict[str, DeclaredValue] = {}
     for key in _BLOCKS:
         block = section.get(key)
         if isinstance(block, Scalar) and "=" in block.text:
@@ -555,7 +557,7 @@ def _chart_settings(reader: Reader, section: Mapping) -> dict[str, Declared]:
     for key in _OVERRIDES:
         overrides = section.mapping(key)
         if overrides is not None and all(isinstance(entry.value, Scalar) for entry in overrides.entries.values()):
-            found |= reader.configs(overrides, Source.STATIC)
+            found |= reader.configs(overrides, ValueSource.STATIC)
     return found
 
 
@@ -569,14 +571,14 @@ def _chart_topics(section: Mapping) -> list[Mapping]:
 def _is_values(root: Node) -> bool:
     if not isinstance(root, Mapping) or "apiVersion" in root.entries:
         return False
-    reader = Reader(Document("", "", "yaml"))  # for the keys, whose places do not matter
+    reader = DocumentReader(Document("", "", "yaml"))  # for the keys, whose places do not matter
     return any(
         are_node_keys(_chart_settings(reader, section).keys()) or _chart_topics(section) for section in _sections(root)
     )
 
 
 def _read_values(document: Document, root: Mapping) -> Pieces:
-    reader = Reader(document)
+    reader = DocumentReader(document)
     brokers, topics = [], []
     image: str | None = None
     for section in _sections(root):
@@ -610,25 +612,25 @@ def _read_values(document: Document, root: Mapping) -> Pieces:
     )
 
 
-def _unset(reader: Reader, root: Mapping) -> BrokerPiece:
+def _unset(reader: DocumentReader, root: Mapping) -> BrokerPiece:
     path = reader.document.path
     node = NodeIdentity(id=None, scope=path)
     return BrokerPiece(place=reader.place(root), cluster=path, node=node, count=0, is_known=False, in_container=True)
 
 
-def _chart_topic(reader: Reader, node: Mapping) -> TopicPiece:
+def _chart_topic(reader: DocumentReader, node: Mapping) -> TopicPiece:
     factor = reader.integer(node, "replicationFactor", -1)
     return TopicPiece(
         name=reader.text(node, "name") or "without name",
         place=reader.place(node),
         cluster=reader.document.path,
-        configs=reader.configs(reader.mapping(node, "config"), Source.TOPIC),
+        configs=reader.configs(reader.mapping(node, "config"), ValueSource.TOPIC),
         partitions=reader.integer(node, "partitions", 1),
         replication_factor=factor if factor != -1 else None,
     )
 
 
-HELM_KIND = Kind(
+HELM_KIND = FileKind(
     name="helm-values",
     about="values of Helm charts for Kafka: settings of brokers, and topics to be provisioned",
     formats=("yaml", "json"),

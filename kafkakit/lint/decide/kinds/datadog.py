@@ -14,9 +14,16 @@ from typing import NamedTuple
 
 from kafkakit.core.findings import Place
 from kafkakit.lint.decide.documents import Document, Mapping, Node, Scalar, Sequence, read_json, read_yaml
-from kafkakit.lint.decide.kinds.kind import Kind, Reader, embedded, resources_in, with_accepted, without_secret
+from kafkakit.lint.decide.kinds.kind import (
+    DocumentReader,
+    FileKind,
+    read_embedded,
+    resources_in,
+    with_accepted,
+    without_secret,
+)
 from kafkakit.lint.decide.pieces import Pieces
-from kafkakit.rules.effective import Declared, Source, to_int
+from kafkakit.rules.effective import DeclaredValue, ValueSource, to_int
 from kafkakit.rules.subjects import LintAgent
 from kafkakit.rules.values import holds_placeholder
 
@@ -47,7 +54,7 @@ def _is_jmx(root: Node) -> bool:
     return any(text.strip("'\"").startswith("kafka.") for text in texts)
 
 
-class _Carried(NamedTuple):
+class _CarriedCheck(NamedTuple):
     """A check inside a file of another kind: `value` is its text, or its mapping.
 
     `names` are the checks that a list of instances is for, None where the text names them itself; `skipped` is how many
@@ -72,7 +79,7 @@ MOST_INSTANCES = 10_000
 """How many instances of a check are read in one file, however often aliases repeat them."""
 
 
-def _carried(root: Node, check: str) -> Iterator[_Carried]:
+def _find_carried(root: Node, check: str) -> Iterator[_CarriedCheck]:
     """What a document of another kind carries of a check, in the order of the text; nodes of aliases once."""
     waiting, seen = [root], set[int]()
     while waiting:
@@ -87,7 +94,7 @@ def _carried(root: Node, check: str) -> Iterator[_Carried]:
         yield from _of_labels({key: (entry.value, 0) for key, entry in node.entries.items() if "datadog" in key}, check)
         for key, entry in node.entries.items():
             if _is_check(key, entry.value, check):
-                yield _Carried(check, entry.value)
+                yield _CarriedCheck(check, entry.value)
         waiting.extend(entry.value for entry in reversed(node.entries.values()))
 
 
@@ -109,18 +116,18 @@ def _listed_labels(node: Sequence) -> dict[str, tuple[Node, int]]:
     return {match[1]: (item, match.end()) for item, match in found}
 
 
-def _of_labels(labels: dict[str, tuple[Node, int]], check: str) -> Iterator[_Carried]:
+def _of_labels(labels: dict[str, tuple[Node, int]], check: str) -> Iterator[_CarriedCheck]:
     for key, (value, skipped) in labels.items():
         found = _LABEL.fullmatch(key)
         if found is None or not isinstance(value, Scalar):
             continue
         if found[2] == "checks" and f'"{check}"' in value.text:
-            yield _Carried(check, value, is_json=True, skipped=skipped)
+            yield _CarriedCheck(check, value, is_json=True, skipped=skipped)
         if found[2] == "instances":
             listed, before = labels.get(f"{found[1]}.check_names", (None, 0))
             names = _names(listed.text[before:]) if isinstance(listed, Scalar) else ()
             if check in names:
-                yield _Carried(check, value, is_json=True, names=names, skipped=skipped)
+                yield _CarriedCheck(check, value, is_json=True, names=names, skipped=skipped)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -130,14 +137,14 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _carries(root: Node, check: str) -> bool:
-    return next(_carried(root, check), None) is not None
+    return next(_find_carried(root, check), None) is not None
 
 
 @dataclass(slots=True)
 class _Agents:
     """The instances of one check that a file holds, in order."""
 
-    reader: Reader
+    reader: DocumentReader
     kind: str
     found: list[LintAgent] = field(default_factory=list)
     is_full: bool = False
@@ -158,14 +165,14 @@ class _Agents:
             else:
                 self.reader.problem(item, "an instance must be a mapping of keys to values", "instances")
 
-    def add_carried(self, carried: _Carried) -> None:
+    def add_carried(self, carried: _CarriedCheck) -> None:
         """Read what stands inside a file of another kind."""
         if not isinstance(carried.value, Scalar):
             self.add(carried.value.get("instances") if isinstance(carried.value, Mapping) else None)
             return
         document, text = self.reader.document, carried.value.text[carried.skipped :]
         inner = (read_json if carried.is_json else read_yaml)(document.path, text)
-        roots, problems = embedded(document, carried.value, inner, carried.skipped)
+        roots, problems = read_embedded(document, carried.value, inner, carried.skipped)
         if not holds_placeholder(text):
             self.reader.problems += problems
         for root in roots:
@@ -179,20 +186,20 @@ class _Agents:
 
 
 def _read_agents(document: Document, roots: tuple[Node, ...], kind: str) -> Pieces:
-    agents = _Agents(Reader(document), kind)
+    agents = _Agents(DocumentReader(document), kind)
     for root in roots:
         if _is_of_agent(root):
             agents.add(root.get("instances") if isinstance(root, Mapping) else None)
-        for carried in _carried(root, kind):
+        for carried in _find_carried(root, kind):
             agents.add_carried(carried)
     pieces = Pieces(agents=tuple(agents.found), problems=tuple(agents.reader.problems))
     return with_accepted(document, list(resources_in(roots)), [pieces])
 
 
-def _agent(reader: Reader, node: Mapping, kind: str, index: int) -> LintAgent:
+def _agent(reader: DocumentReader, node: Mapping, kind: str, index: int) -> LintAgent:
     groups = node.get("consumer_groups")
     return LintAgent(
-        settings={entry.key.text: _setting(reader, entry.key, entry.value) for entry in node.entries.values()},
+        settings={entry.key.text: _setting_value(reader, entry.key, entry.value) for entry in node.entries.values()},
         groups=_groups(reader, groups) if isinstance(groups, Mapping) else None,
         places=_places(reader, groups) if isinstance(groups, Mapping) else {},
         kind=kind,
@@ -201,7 +208,7 @@ def _agent(reader: Reader, node: Mapping, kind: str, index: int) -> LintAgent:
     )
 
 
-def _setting(reader: Reader, key: Scalar, value: Node) -> Declared:
+def _setting_value(reader: DocumentReader, key: Scalar, value: Node) -> DeclaredValue:
     """A scalar, the items of a list, or the keys of a mapping, joined with commas."""
     match value:
         case Scalar():
@@ -210,10 +217,10 @@ def _setting(reader: Reader, key: Scalar, value: Node) -> Declared:
             text = ",".join(item.text for item in value.items if isinstance(item, Scalar))
         case _:
             text = ",".join(value.entries)
-    return Declared(without_secret(key.text, text), Source.STATIC, reader.place(key))
+    return DeclaredValue(without_secret(key.text, text), ValueSource.STATIC, reader.place(key))
 
 
-def _groups(reader: Reader, node: Mapping) -> dict[str, dict[str, tuple[int, ...]]]:
+def _groups(reader: DocumentReader, node: Mapping) -> dict[str, dict[str, tuple[int, ...]]]:
     found: dict[str, dict[str, tuple[int, ...]]] = {}
     for group, entry in node.entries.items():
         topics = entry.value
@@ -226,7 +233,7 @@ def _groups(reader: Reader, node: Mapping) -> dict[str, dict[str, tuple[int, ...
     return found
 
 
-def _places(reader: Reader, node: Mapping) -> dict[tuple[str, ...], Place]:
+def _places(reader: DocumentReader, node: Mapping) -> dict[tuple[str, ...], Place]:
     found: dict[tuple[str, ...], Place] = {}
     for group, entry in node.entries.items():
         found[(group,)] = reader.place(entry.key)
@@ -236,7 +243,7 @@ def _places(reader: Reader, node: Mapping) -> dict[tuple[str, ...], Place]:
     return found
 
 
-def _partitions(reader: Reader, node: Node) -> tuple[int, ...]:
+def _partitions(reader: DocumentReader, node: Node) -> tuple[int, ...]:
     items = node.items if isinstance(node, Sequence) else []
     numbers = [to_int(item.text) if isinstance(item, Scalar) else None for item in items]
     if any(number is None for number in numbers):
@@ -244,7 +251,7 @@ def _partitions(reader: Reader, node: Node) -> tuple[int, ...]:
     return tuple(number for number in numbers if number is not None)
 
 
-CONSUMER_KIND = Kind(
+CONSUMER_KIND = FileKind(
     name="datadog-kafka-consumer",
     about="the Datadog agent's check kafka_consumer: its conf.yaml, annotations, labels and confd",
     formats=("yaml", "json"),
@@ -255,7 +262,7 @@ CONSUMER_KIND = Kind(
     patterns=("kafka_consumer.d/*.yaml", "kafka_consumer.d/*.yml", "kafka_consumer.yaml"),
     may_be=_is_of_agent,
 )
-JMX_KIND = Kind(
+JMX_KIND = FileKind(
     name="datadog-kafka",
     about="the Datadog agent's check kafka (JMX): its conf.yaml, annotations, labels and confd",
     formats=("yaml", "json"),

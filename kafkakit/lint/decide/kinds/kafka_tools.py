@@ -14,14 +14,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from kafkakit.core.findings import Place
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import count_of
 from kafkakit.lint.decide.documents import Document, Mapping, Node, Scalar, Sequence
 from kafkakit.lint.decide.kinds.kind import (
-    Kind,
-    Reader,
+    DocumentReader,
+    FileKind,
     dirs_of,
     environment_of,
-    joined,
+    join_pieces,
     node_id_of,
     of_each,
     owner_in,
@@ -29,7 +29,7 @@ from kafkakit.lint.decide.kinds.kind import (
 )
 from kafkakit.lint.decide.membership import node_identity
 from kafkakit.lint.decide.pieces import AssignmentPiece, BrokerPiece, ClusterPiece, Pieces, TopicPiece
-from kafkakit.rules.effective import Configs, Declared, Source, to_int
+from kafkakit.rules.effective import Configs, DeclaredValue, ValueSource, to_int
 from kafkakit.rules.subjects import LintConnector
 from kafkakit.rules.values import holds_placeholder
 
@@ -89,8 +89,8 @@ def _may_be_server(root: Node) -> bool:
 
 
 def _read_server(document: Document, root: Mapping) -> Pieces:
-    reader = Reader(document)
-    static = reader.configs(root, Source.STATIC)
+    reader = DocumentReader(document)
+    static = reader.configs(root, ValueSource.STATIC)
     broker = BrokerPiece(
         place=reader.place(root),
         node=node_identity(node_id_of(static), static),
@@ -123,7 +123,7 @@ def _is_whole(document: Document, static: Configs) -> bool:
     return not is_template and any(key in static for key in _IDENTITY)
 
 
-SERVER_KIND = Kind(
+SERVER_KIND = FileKind(
     name="server-properties",
     about="server.properties of a broker, controller.properties and broker.properties of KRaft",
     formats=("properties",),
@@ -144,7 +144,7 @@ def _is_reassignment(root: Node) -> bool:
 
 
 def _read_reassignment(document: Document, root: Mapping) -> Pieces:
-    reader = Reader(document)
+    reader = DocumentReader(document)
     found = []
     seen: set[tuple[str, int]] = set()
     for node in reader.mappings(root, "partitions"):
@@ -176,10 +176,10 @@ def _assignment_faults(partition: str, replicas: tuple[int, ...], log_dirs: Node
     if min(replicas) < 0:
         yield f"{partition} lists broker {min(replicas)}: ids are 0 and more"
     if isinstance(log_dirs, Sequence) and len(log_dirs.items) != len(replicas):
-        yield f"{partition} has {counted(len(log_dirs.items), 'log dir')} for {counted(len(replicas), 'replica')}"
+        yield f"{partition} has {count_of(len(log_dirs.items), 'log dir')} for {count_of(len(replicas), 'replica')}"
 
 
-REASSIGNMENT_KIND = Kind(
+REASSIGNMENT_KIND = FileKind(
     name="reassignment",
     about="Kafka's partition reassignment JSON",
     formats=("json",),
@@ -200,7 +200,7 @@ def _is_topicctl(root: Node) -> bool:
 
 
 def _read_topicctl(document: Document, root: Mapping) -> Pieces:
-    reader = Reader(document)
+    reader = DocumentReader(document)
     meta, spec = root.mapping("meta"), root.mapping("spec")
     if meta is None or spec is None:
         reader.problem(root, "a topicctl file needs meta and spec")
@@ -215,18 +215,18 @@ def _read_topicctl(document: Document, root: Mapping) -> Pieces:
     return _read_topic(reader, root, meta, spec)
 
 
-def _read_topic(reader: Reader, root: Mapping, meta: Mapping, spec: Mapping) -> Pieces:
+def _read_topic(reader: DocumentReader, root: Mapping, meta: Mapping, spec: Mapping) -> Pieces:
     name = reader.text(meta, "name")
     if name is None:
         reader.problem(meta, "a topic needs a name", "name")
         return Pieces(problems=tuple(reader.problems))
     cluster = _cluster_name(meta, "cluster")
-    configs: dict[str, Declared] = {}
+    configs: dict[str, DeclaredValue] = {}
     minutes = reader.integer(spec, "retentionMinutes", 1)
     if minutes is not None:
         place = reader.place(spec.entries["retentionMinutes"].key)
-        configs["retention.ms"] = Declared(str(minutes * _MS_PER_MINUTE), Source.TOPIC, place)
-    configs |= reader.configs(reader.mapping(spec, "settings"), Source.TOPIC)
+        configs["retention.ms"] = DeclaredValue(str(minutes * _MS_PER_MINUTE), ValueSource.TOPIC, place)
+    configs |= reader.configs(reader.mapping(spec, "settings"), ValueSource.TOPIC)
     topic = TopicPiece(
         name=name,
         place=reader.place(root),
@@ -244,7 +244,7 @@ def _read_topic(reader: Reader, root: Mapping, meta: Mapping, spec: Mapping) -> 
     )
 
 
-def _static_placement(reader: Reader, spec: Mapping, topic: str, cluster: str | None) -> list[AssignmentPiece]:
+def _static_placement(reader: DocumentReader, spec: Mapping, topic: str, cluster: str | None) -> list[AssignmentPiece]:
     placement = spec.mapping("placement")
     found = []
     for number, row in enumerate(placement.sequence("staticAssignments") if placement is not None else ()):
@@ -269,7 +269,7 @@ def _cluster_name(meta: Mapping, key: str) -> str | None:
     return f"{name} ({where})" if name and where else name
 
 
-TOPICCTL_KIND = Kind(
+TOPICCTL_KIND = FileKind(
     name="topicctl",
     about="topicctl cluster and topic YAML",
     formats=("yaml", "json"),
@@ -307,7 +307,7 @@ def _is_plan(root: Node) -> bool:
 
 
 def _read_plan(document: Document, root: Mapping) -> Pieces:
-    reader = Reader(document)
+    reader = DocumentReader(document)
     before = {
         address: config
         for change in root.sequence("resource_changes")
@@ -337,7 +337,7 @@ def _modules(root: Mapping | None) -> Iterator[Mapping]:
         waiting += reversed(children)
 
 
-def _planned_topic(reader: Reader, resource: Mapping, before: dict[str, Mapping]) -> TopicPiece | None:
+def _planned_topic(reader: DocumentReader, resource: Mapping, before: dict[str, Mapping]) -> TopicPiece | None:
     values = resource.mapping("values")
     if values is None:
         return None
@@ -352,7 +352,7 @@ def _planned_topic(reader: Reader, resource: Mapping, before: dict[str, Mapping]
     )
 
 
-def resource_topic(reader: Reader, values: Mapping, fields: ResourceFields, name: str) -> TopicPiece:
+def resource_topic(reader: DocumentReader, values: Mapping, fields: ResourceFields, name: str) -> TopicPiece:
     """The topic of a resource of Terraform by the values of its fields, of which some may not be known."""
     clusters = [part for part in values.sequence("kafka_cluster") if isinstance(part, Mapping)]
     partitions, factor = (
@@ -360,10 +360,10 @@ def resource_topic(reader: Reader, values: Mapping, fields: ResourceFields, name
         for key, minimum in ((fields.partitions, 1), (fields.replicas, -1))
     )
     config = values.get(fields.config)
-    configs = reader.configs(config, Source.TOPIC) if isinstance(config, Mapping) else {}
+    configs = reader.configs(config, ValueSource.TOPIC) if isinstance(config, Mapping) else {}
     if isinstance(config, Sequence):  # a block, whose fields are called as Terraform allows
         for block in config.items:
-            own = reader.configs(block, Source.TOPIC) if isinstance(block, Mapping) else {}
+            own = reader.configs(block, ValueSource.TOPIC) if isinstance(block, Mapping) else {}
             configs = {**configs, **{key.replace("_", "."): declared for key, declared in own.items()}}
     return TopicPiece(
         name=name,
@@ -375,7 +375,7 @@ def resource_topic(reader: Reader, values: Mapping, fields: ResourceFields, name
     )
 
 
-TERRAFORM_KIND = Kind(
+TERRAFORM_KIND = FileKind(
     name="terraform-plan",
     about="Terraform plan JSON: kafka_topic, confluent_kafka_topic, aiven_kafka_topic, google_managed_kafka_topic",
     formats=("json",),
@@ -419,13 +419,13 @@ def _mappings(roots: tuple[Node, ...]) -> Iterator[Mapping]:
 
 
 def _read_connector(document: Document, root: Mapping) -> Pieces:
-    reader = Reader(document)
+    reader = DocumentReader(document)
     config = root if "connector.class" in root.entries else (root.mapping("config") or root)
     # The body of PUT /connectors/NAME/config has no name: the file is then mostly called by it.
     name = root.text("name") or config.text("name") or _stem(document.path)
     connector = LintConnector(
         name=name,
-        config=reader.configs(config, Source.STATIC),
+        config=reader.configs(config, ValueSource.STATIC),
         place=reader.place(root),
     )
     return Pieces(connectors=(connector,), problems=tuple(reader.problems))
@@ -437,15 +437,15 @@ def _stem(path: str) -> str:
 
 
 def _read(document: Document, roots: tuple[Node, ...]) -> Pieces:
-    return joined([_read_connector(document, root) for root in _mappings(roots)])
+    return join_pieces([_read_connector(document, root) for root in _mappings(roots)])
 
 
 def _read_workers(document: Document, roots: tuple[Node, ...]) -> Pieces:
-    reader = Reader(document)
+    reader = DocumentReader(document)
     workers = tuple(
         LintConnector(
             name=root.text("group.id") or document.path.replace("\\", "/").rpartition("/")[2],
-            config=reader.configs(root, Source.STATIC),
+            config=reader.configs(root, ValueSource.STATIC),
             is_worker=True,
             place=reader.place(root),
         )
@@ -472,7 +472,7 @@ def server_connector(
 
     The format of values is that of a converter; what belongs to the sink keeps its name.
     """
-    found: dict[str, Declared] = {}
+    found: dict[str, DeclaredValue] = {}
     for key, declared in settings.items():
         prefix, own = next(((long, short) for long, short in _SERVER_PREFIXES if key.startswith(long)), ("", ""))
         if prefix or key.startswith("debezium.sink."):
@@ -481,7 +481,7 @@ def server_connector(
     converter = _CONVERTERS.get(form.text.strip().lower() if form is not None else "json", "")
     if converter:
         found.setdefault(
-            "value.converter", Declared(converter, Source.STATIC, form.place if form is not None else place)
+            "value.converter", DeclaredValue(converter, ValueSource.STATIC, form.place if form is not None else place)
         )
     schemas = settings.get("debezium.format.value.schemas.enable")
     if schemas is not None:
@@ -509,29 +509,29 @@ def _is_debezium_server(root: Node) -> bool:
 
 
 def _read_debezium_server(document: Document, root: Mapping) -> Pieces:
-    reader = Reader(document)
+    reader = DocumentReader(document)
     stem = _stem(document.path)
     # Nearly all of them are called application.properties: the folder tells one from another.
     name = document.path.replace("\\", "/").rpartition(".")[0] if stem == "application" else stem
-    connector = server_connector(reader.configs(root, Source.STATIC), name=name or stem, place=reader.place(root))
+    connector = server_connector(reader.configs(root, ValueSource.STATIC), name=name or stem, place=reader.place(root))
     return Pieces(connectors=(connector,), problems=tuple(reader.problems))
 
 
-DEBEZIUM_SERVER_KIND = Kind(
+DEBEZIUM_SERVER_KIND = FileKind(
     name="debezium-server",
     about="application.properties of Debezium Server",
     formats=("properties",),
     recognise=_is_debezium_server,
     read=of_each(_read_debezium_server),
 )
-CONNECTOR_KIND = Kind(
+CONNECTOR_KIND = FileKind(
     name="connector",
     about="Kafka Connect connectors (Debezium and others) as JSON or properties",
     formats=("json", "properties", "yaml"),
     recognise=_is_connector,
     read=_read,
 )
-WORKER_KIND = Kind(
+WORKER_KIND = FileKind(
     name="connect-worker",
     about="properties of a Kafka Connect worker",
     formats=("properties",),

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING
 from kafkakit.core.errors import InputError
 from kafkakit.core.findings import Place
 from kafkakit.lint.decide.documents import UNPARSABLE, Document, Mapping, Node, Sequence
-from kafkakit.lint.decide.kinds.kind import Kind, Reader, dirs_of, node_id_of, of_each, roles_of, without_secret
+from kafkakit.lint.decide.kinds.kind import (
+    DocumentReader,
+    FileKind,
+    dirs_of,
+    node_id_of,
+    of_each,
+    roles_of,
+    without_secret,
+)
 from kafkakit.lint.decide.pieces import (
     BrokerPiece,
     ClusterPiece,
@@ -27,7 +35,7 @@ from kafkakit.lint.decide.pieces import (
     seen_partitions,
     seen_replication,
 )
-from kafkakit.rules.effective import Declared, Source, to_int
+from kafkakit.rules.effective import DeclaredValue, ValueSource, to_int
 from kafkakit.rules.subjects import (
     NO_FACTS,
     NO_HOST,
@@ -82,7 +90,7 @@ def _has_items(node: Node | None, known: tuple[str, ...]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shared:
+class _SharedFields:
     """What a file says for all its brokers and topics."""
 
     cluster: str | None
@@ -90,9 +98,9 @@ class _Shared:
 
 
 def _read_one(document: Document, root: Mapping) -> Pieces:
-    reader = Reader(document)
+    reader = DocumentReader(document)
     reader.known_keys(root, CLUSTER_KEYS, "a cluster")
-    shared = _Shared(reader.text(root, "cluster"), reader.text(root, "owner"))
+    shared = _SharedFields(reader.text(root, "cluster"), reader.text(root, "owner"))
     topics = [_topic(reader, node, shared) for node in reader.mappings(root, "topics")]
     return Pieces(
         clusters=(_cluster(reader, root, shared),),
@@ -102,7 +110,7 @@ def _read_one(document: Document, root: Mapping) -> Pieces:
     )
 
 
-def _cluster(reader: Reader, root: Mapping, shared: _Shared) -> ClusterPiece:
+def _cluster(reader: DocumentReader, root: Mapping, shared: _SharedFields) -> ClusterPiece:
     env = reader.text(root, "env")
     if env is not None and env not in ENVS:
         reader.problem(root.entries["env"].value, f"env must be one of {', '.join(ENVS)}", "env")
@@ -114,8 +122,8 @@ def _cluster(reader: Reader, root: Mapping, shared: _Shared) -> ClusterPiece:
         version=reader.version(root, "version"),
         target_version=reader.version(root, "target_version"),
         env=env,
-        dynamic_default=reader.configs(reader.mapping(root, "defaults"), Source.DYNAMIC_DEFAULT),
-        static=reader.configs(reader.mapping(root, "config"), Source.STATIC) if has_config else None,
+        dynamic_default=reader.configs(reader.mapping(root, "defaults"), ValueSource.DYNAMIC_DEFAULT),
+        static=reader.configs(reader.mapping(root, "config"), ValueSource.STATIC) if has_config else None,
         broker_count=reader.integer(root, "broker_count", 1),
         rack_count=reader.integer(root, "rack_count", 1),
         labels=frozenset(reader.texts(root, "labels")),
@@ -123,10 +131,10 @@ def _cluster(reader: Reader, root: Mapping, shared: _Shared) -> ClusterPiece:
     return with_cluster_facts(reader, reader.mapping(root, "observed"), cluster)
 
 
-def _broker(reader: Reader, node: Mapping, shared: _Shared) -> BrokerPiece:
+def _broker(reader: DocumentReader, node: Mapping, shared: _SharedFields) -> BrokerPiece:
     reader.known_keys(node, BROKER_KEYS, "a broker")
     alive = reader.flag(node, "alive")
-    static = reader.configs(reader.mapping(node, "config"), Source.STATIC)
+    static = reader.configs(reader.mapping(node, "config"), ValueSource.STATIC)
     number = reader.integer(node, "id")
     return BrokerPiece(
         place=reader.place(node),
@@ -135,19 +143,19 @@ def _broker(reader: Reader, node: Mapping, shared: _Shared) -> BrokerPiece:
         rack=reader.text(node, "rack"),
         roles=reader.texts(node, "roles") or roles_of(static),
         static=static,
-        dynamic=reader.configs(reader.mapping(node, "dynamic"), Source.DYNAMIC_BROKER),
+        dynamic=reader.configs(reader.mapping(node, "dynamic"), ValueSource.DYNAMIC_BROKER),
         host=host_facts(reader, reader.mapping(node, "host")),
         log_dirs=log_dirs(reader, node) or dirs_of(static),
         version=reader.version(node, "version"),
         is_alive=alive is not False,
         count=reader.integer(node, "count", 1) or 1,
         owner=reader.text(node, "owner") or shared.owner,
-        ignored=_ignored(reader, node),
+        ignored=_ignored_rules(reader, node),
         is_known="config" in node.entries,
     )
 
 
-def _topic(reader: Reader, node: Mapping, shared: _Shared) -> TopicPiece | None:
+def _topic(reader: DocumentReader, node: Mapping, shared: _SharedFields) -> TopicPiece | None:
     reader.known_keys(node, TOPIC_KEYS, "a topic")
     name = reader.text(node, "name")
     if name is None:
@@ -158,19 +166,19 @@ def _topic(reader: Reader, node: Mapping, shared: _Shared) -> TopicPiece | None:
         name=name,
         place=reader.place(node),
         cluster=shared.cluster,
-        configs=reader.configs(reader.mapping(node, "config"), Source.TOPIC),
+        configs=reader.configs(reader.mapping(node, "config"), ValueSource.TOPIC),
         partitions=reader.integer(node, "partitions", 1),
         replication_factor=reader.integer(node, "replication_factor", 1),
         partition_facts=partition_facts(reader, observed),
         facts=topic_facts(reader, observed),
         labels=frozenset(reader.texts(node, "labels")),
         owner=reader.text(node, "owner") or shared.owner,
-        ignored=_ignored(reader, node),
+        ignored=_ignored_rules(reader, node),
         current=reader.plain_texts(observed.mapping("current")) if observed and observed.get("current") else None,
     )
 
 
-def _ignored(reader: Reader, node: Mapping) -> dict[str, str]:
+def _ignored_rules(reader: DocumentReader, node: Mapping) -> dict[str, str]:
     return reader.plain_texts(node.mapping("lint", "ignore"))
 
 
@@ -179,7 +187,7 @@ OBSERVED_OF_CLUSTER = (
 )  # fmt: skip
 
 
-def with_cluster_facts(reader: Reader, node: Mapping | None, cluster: ClusterPiece) -> ClusterPiece:
+def with_cluster_facts(reader: DocumentReader, node: Mapping | None, cluster: ClusterPiece) -> ClusterPiece:
     """A cluster with its `observed` part."""
     if node is None:
         return cluster
@@ -202,7 +210,7 @@ def with_cluster_facts(reader: Reader, node: Mapping | None, cluster: ClusterPie
     )
 
 
-def _rollout(reader: Reader, node: Mapping) -> RolloutFacts:
+def _rollout(reader: DocumentReader, node: Mapping) -> RolloutFacts:
     return RolloutFacts(
         isr_changes_per_min=reader.number(node, "isr_changes_per_min") or 0.0,
         baseline_mean=reader.number(node, "baseline_mean") or 0.0,
@@ -211,7 +219,7 @@ def _rollout(reader: Reader, node: Mapping) -> RolloutFacts:
     )
 
 
-def _group(reader: Reader, node: Mapping) -> GroupFacts:
+def _group(reader: DocumentReader, node: Mapping) -> GroupFacts:
     return GroupFacts(
         name=reader.text(node, "name") or "",
         topics=reader.texts(node, "topics"),
@@ -222,7 +230,7 @@ def _group(reader: Reader, node: Mapping) -> GroupFacts:
     )
 
 
-def host_facts(reader: Reader, node: Mapping | None) -> HostFacts:
+def host_facts(reader: DocumentReader, node: Mapping | None) -> HostFacts:
     """The `host` part of a broker."""
     if node is None:
         return NO_HOST
@@ -238,7 +246,7 @@ def host_facts(reader: Reader, node: Mapping | None) -> HostFacts:
     )
 
 
-def log_dirs(reader: Reader, node: Mapping) -> tuple[LogDirFacts, ...]:
+def log_dirs(reader: DocumentReader, node: Mapping) -> tuple[LogDirFacts, ...]:
     """The `log_dirs` of a broker."""
     return tuple(
         LogDirFacts(
@@ -252,14 +260,14 @@ def log_dirs(reader: Reader, node: Mapping) -> tuple[LogDirFacts, ...]:
     )
 
 
-def partition_facts(reader: Reader, node: Mapping | None) -> tuple[PartitionFacts, ...] | None:
+def partition_facts(reader: DocumentReader, node: Mapping | None) -> tuple[PartitionFacts, ...] | None:
     """The partitions that were observed of a topic, None where none are given."""
     if node is None or node.get("partitions") is None:
         return None
     return tuple(_partition(reader, part) for part in reader.mappings(node, "partitions"))
 
 
-def _partition(reader: Reader, node: Mapping) -> PartitionFacts:
+def _partition(reader: DocumentReader, node: Mapping) -> PartitionFacts:
     replica_bytes = {to_int(broker): int(size) for broker, size in reader.numbers(node, "bytes").items()}
     return PartitionFacts(
         partition=reader.integer(node, "partition") or 0,
@@ -275,7 +283,7 @@ def _partition(reader: Reader, node: Mapping) -> PartitionFacts:
 OBSERVED_OF_TOPIC = (*TopicFacts.__dataclass_fields__, "partitions", "current")
 
 
-def topic_facts(reader: Reader, node: Mapping | None) -> TopicFacts:
+def topic_facts(reader: DocumentReader, node: Mapping | None) -> TopicFacts:
     """The other facts that were observed of a topic."""
     if node is None:
         return NO_FACTS
@@ -295,7 +303,7 @@ def topic_facts(reader: Reader, node: Mapping | None) -> TopicFacts:
     )
 
 
-def _batch(reader: Reader, node: Mapping) -> BatchFacts:
+def _batch(reader: DocumentReader, node: Mapping) -> BatchFacts:
     return BatchFacts(
         partition=reader.integer(node, "partition") or 0,
         offset=reader.integer(node, "offset") or 0,
@@ -306,7 +314,7 @@ def _batch(reader: Reader, node: Mapping) -> BatchFacts:
     )
 
 
-CLUSTER_KIND = Kind(
+CLUSTER_KIND = FileKind(
     name="kafkakit",
     about="kafkakit cluster and topic YAML",
     formats=("yaml", "json"),
@@ -360,7 +368,7 @@ def _topics(snapshot: "ClusterSnapshot", document: Document) -> Iterator[TopicPi
             place=place,
             cluster=snapshot.cluster_id,
             configs={
-                key: Declared(without_secret(key, text), Source.TOPIC, finder.place(key, text))
+                key: DeclaredValue(without_secret(key, text), ValueSource.TOPIC, finder.place(key, text))
                 for key, text in topic.configs.items()
             },
             partitions=len(topic.partitions) or None,
@@ -395,7 +403,7 @@ class _Finder:
         return self._document.place(self._at)
 
 
-SNAPSHOT_KIND = Kind(
+SNAPSHOT_KIND = FileKind(
     name="cluster-snapshot",
     about="a cluster-snapshot that kafkakit has taken",
     formats=("json",),

@@ -13,9 +13,9 @@ from functools import lru_cache
 
 from kafkakit.config.client_properties import locate_properties
 from kafkakit.core.findings import Place
-from kafkakit.lint.decide.documents import NULLS, UNPARSABLE, Document, Entry, Mapping, Node, Scalar, Sequence
+from kafkakit.lint.decide.documents import NULLS, UNPARSABLE, Document, Mapping, MappingEntry, Node, Scalar, Sequence
 from kafkakit.lint.decide.pieces import FileProblem, Pieces, ResourceAcceptance
-from kafkakit.rules.effective import NO_CONFIGS, Configs, Declared, Source, to_int, to_items
+from kafkakit.rules.effective import NO_CONFIGS, Configs, DeclaredValue, ValueSource, to_int, to_items
 from kafkakit.rules.subjects import LogDirFacts
 from kafkakit.rules.values import (
     holds_placeholder,
@@ -27,7 +27,7 @@ from kafkakit.rules.values import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class FileKind:
     """One kind of file.
 
     `recognise` is called with each document of a file; `read` with the file and those of its documents that are of
@@ -47,7 +47,7 @@ class Kind:
     carries: Callable[[Node], bool] = field(default=lambda _: False)
 
 
-def joined(parts: list[Pieces]) -> Pieces:
+def join_pieces(parts: list[Pieces]) -> Pieces:
     """Several pieces of one file as one."""
     return Pieces(
         clusters=tuple(piece for part in parts for piece in part.clusters),
@@ -67,7 +67,7 @@ IGNORE_PREFIX = "ignore.kafkakit/"
 
 def with_accepted(document: Document, resources: Sequence_[Mapping], parts: Iterable[Pieces]) -> Pieces:
     """The pieces of a file's resources as one, with what the annotations of the resources accept."""
-    return joined([*parts, Pieces(accepted=_accepted_by(document, resources))])
+    return join_pieces([*parts, Pieces(accepted=_accepted_by(document, resources))])
 
 
 def _accepted_by(document: Document, resources: Sequence_[Mapping]) -> tuple[ResourceAcceptance, ...]:
@@ -77,7 +77,7 @@ def _accepted_by(document: Document, resources: Sequence_[Mapping]) -> tuple[Res
     for resource in resources:
         metadata = resource.mapping("metadata")
         annotations = metadata.mapping("annotations") if metadata is not None else None
-        texts = Reader(document).plain_texts(annotations)
+        texts = DocumentReader(document).plain_texts(annotations)
         ignored = {key.removeprefix(IGNORE_PREFIX): why for key, why in texts.items() if key.startswith(IGNORE_PREFIX)}
         if ignored:
             after = bisect_right(starts, resource.start)
@@ -104,7 +104,7 @@ _INK_OF_STYLE = {
 }
 
 
-def embedded(
+def read_embedded(
     document: Document, value: Scalar, inner: Document, skipped: int = 0
 ) -> tuple[tuple[Node, ...], list[FileProblem]]:
     """The trees and problems of a text that stands in a value of a document, with the places that they have there.
@@ -117,14 +117,14 @@ def embedded(
         for p in inner.problems
     ]
     nodes: dict[int, Node] = {}
-    return tuple(_moved(root, moved, nodes) for root in inner.roots), problems
+    return tuple(_move_node(root, moved, nodes) for root in inner.roots), problems
 
 
-def properties_in(reader: "Reader", value: Scalar, source: Source = Source.STATIC) -> Configs:
+def properties_in(reader: "DocumentReader", value: Scalar, source: ValueSource = ValueSource.STATIC) -> Configs:
     """The settings of properties that stand in a value of YAML or JSON, each with its place in the file."""
     moved = _offsets_inside(reader.document, value)
     return {
-        entry.name: Declared(
+        entry.name: DeclaredValue(
             without_secret(entry.name, entry.value),
             source,
             reader.document.place(moved(entry.name_at.start)),
@@ -163,7 +163,7 @@ def _places_of_ink(document: Document, value: Scalar) -> list[int]:
     return [found.start() for found in pattern.finditer(text, start + 1, end - 1)]
 
 
-def _moved(node: Node, to: Callable[[int], int], moved: dict[int, Node]) -> Node:
+def _move_node(node: Node, to: Callable[[int], int], moved: dict[int, Node]) -> Node:
     """A tree at other offsets; `moved` has the nodes that aliases share, so that each is moved once."""
     if isinstance(node, Scalar):
         return node._replace(start=to(node.start), end=to(node.end))
@@ -171,10 +171,10 @@ def _moved(node: Node, to: Callable[[int], int], moved: dict[int, Node]) -> Node
     if known is not None:
         return known
     if isinstance(node, Sequence):
-        found: Node = node._replace(items=[_moved(item, to, moved) for item in node.items], start=to(node.start))
+        found: Node = node._replace(items=[_move_node(item, to, moved) for item in node.items], start=to(node.start))
     else:
         entries = {
-            name: Entry(Scalar(key.text, to(key.start), to(key.end), key.is_plain), _moved(held, to, moved))
+            name: MappingEntry(Scalar(key.text, to(key.start), to(key.end), key.is_plain), _move_node(held, to, moved))
             for name, (key, held) in node.entries.items()
         }
         found = node._replace(entries=entries, start=to(node.start))
@@ -186,7 +186,7 @@ def of_each(read_one: Callable[[Document, Mapping], Pieces]) -> Callable[[Docume
     """Reads a file mapping by mapping."""
 
     def read(document: Document, roots: tuple[Node, ...]) -> Pieces:
-        return joined([read_one(document, root) for root in roots if isinstance(root, Mapping)])
+        return join_pieces([read_one(document, root) for root in roots if isinstance(root, Mapping)])
 
     return read
 
@@ -213,12 +213,12 @@ _WHOLE_FLOAT = re.compile(r"([+-]?\d+)\.0+")
 _VERSION = re.compile(r"v?\d{1,3}\.\d{1,3}(\.\d{1,3})*(-[\w.-]*)?")
 # Named tuples without the call of their own `__new__`: configurations are most of what is read.
 _place: Callable[[type[Place], tuple[str, int, int]], Place] = tuple.__new__
-_declared: Callable[[type[Declared], tuple[str, Source, Place]], Declared] = tuple.__new__
+_declared: Callable[[type[DeclaredValue], tuple[str, ValueSource, Place]], DeclaredValue] = tuple.__new__
 TRUE_WORDS = frozenset({"true", "yes", "on"})
 
 
 @dataclass(slots=True)
-class Reader:
+class DocumentReader:
     """Reads values of one document and keeps the problems it meets."""
 
     document: Document
@@ -292,7 +292,7 @@ class Reader:
             return None
         if isinstance(found, Scalar) and holds_placeholder(found.text):
             return None
-        number = to_int(whole(found.text)) if isinstance(found, Scalar) else None
+        number = to_int(whole_text(found.text)) if isinstance(found, Scalar) else None
         if number is None or number < minimum:
             self.problem(found, f"{key} must be a whole number, {minimum} or more", key)
             return None
@@ -331,21 +331,21 @@ class Reader:
             return None
         return isinstance(found, Scalar) and found.text.lower() in TRUE_WORDS
 
-    def configs(self, node: Mapping | None, source: Source) -> Configs:
+    def configs(self, node: Mapping | None, source: ValueSource) -> Configs:
         """A mapping of configuration keys as values with their places: those of the keys."""
         if node is None or not node.entries:
             return NO_CONFIGS
         place, path, starts = self.document.place, self.document.path, self.document.line_starts
-        found: dict[str, Declared] = {}
+        found: dict[str, DeclaredValue] = {}
         for key, (at, value) in node.entries.items():
             if type(value) is Scalar:
                 if not value.is_plain or value.text not in NULLS:
                     line = bisect_right(starts, at.start)
                     where = _place(Place, (path, line, at.start - starts[line - 1] + 1))
-                    found[key] = _declared(Declared, (without_secret(key, value.text), source, where))
+                    found[key] = _declared(DeclaredValue, (without_secret(key, value.text), source, where))
             elif isinstance(value, Sequence) and all(isinstance(item, Scalar) for item in value.items):
                 text = ",".join(item.text for item in value.items if isinstance(item, Scalar))
-                found[key] = Declared(text, source, place(at.start))
+                found[key] = DeclaredValue(text, source, place(at.start))
             else:
                 self.problem(value, f"the value of {key:.100} must be a text or a number", key)
         return found
@@ -362,7 +362,7 @@ class Reader:
         return {name: number for name, number in read.items() if number is not None}
 
 
-def whole(text: str) -> str:
+def whole_text(text: str) -> str:
     """A number as JSON tools may write a whole one: `12.0` is `12`."""
     found = _WHOLE_FLOAT.fullmatch(text)
     return found.group(1) if found else text
@@ -422,10 +422,10 @@ def owner_of(root: Mapping) -> str | None:
     return owner_in(metadata.mapping("labels"), metadata.mapping("annotations"))
 
 
-def from_fields(reader: Reader, spec: Mapping, key_of: MappingABC[str, str]) -> dict[str, Declared]:
+def from_fields(reader: DocumentReader, spec: Mapping, key_of: MappingABC[str, str]) -> dict[str, DeclaredValue]:
     """The settings that have a field of their own in `spec`, by key; `key_of` names the key of each field."""
     return {
-        key: Declared(text, Source.STATIC, reader.place(spec.entries[field].key))
+        key: DeclaredValue(text, ValueSource.STATIC, reader.place(spec.entries[field].key))
         for field, key in key_of.items()
         if (text := reader.text(spec, field)) is not None
     }

@@ -14,11 +14,11 @@ from collections.abc import Mapping as MappingABC
 from kafkakit.core.findings import Place
 from kafkakit.lint.decide.documents import Document, Mapping, Node, Scalar, Sequence
 from kafkakit.lint.decide.kinds.kind import (
-    Kind,
-    Reader,
+    DocumentReader,
+    FileKind,
     environment_of,
     from_fields,
-    joined,
+    join_pieces,
     metadata_of,
     owner_in,
     owner_of,
@@ -26,7 +26,7 @@ from kafkakit.lint.decide.kinds.kind import (
     with_accepted,
 )
 from kafkakit.lint.decide.pieces import BrokerPiece, ClusterPiece, FileProblem, Pieces, TopicPiece
-from kafkakit.rules.effective import Declared, Source
+from kafkakit.rules.effective import DeclaredValue, ValueSource
 from kafkakit.rules.subjects import NO_HOST, HostFacts, LintConnector, LogDirFacts
 from kafkakit.rules.values import holds_placeholder
 
@@ -94,10 +94,10 @@ def _namespace(root: Mapping) -> str | None:
 
 
 def _settings(
-    reader: Reader, spec: Mapping, where: str, dropped: tuple[str, ...], kept: tuple[str, ...]
-) -> dict[str, Declared]:
+    reader: DocumentReader, spec: Mapping, where: str, dropped: tuple[str, ...], kept: tuple[str, ...]
+) -> dict[str, DeclaredValue]:
     """The settings of a resource that reach the process; a problem for each that the operator takes out."""
-    found = reader.configs(reader.mapping(spec, "config"), Source.STATIC)
+    found = reader.configs(reader.mapping(spec, "config"), ValueSource.STATIC)
     left = {}
     for key, declared in found.items():
         lowered = key.lower()
@@ -120,7 +120,7 @@ def _cluster(root: Mapping) -> str | None:
     return labels.text(CLUSTER_LABEL) if labels is not None else None
 
 
-def _read_kafka(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
+def _read_kafka(reader: DocumentReader, root: Mapping, spec: Mapping) -> Pieces:
     name = _name(root)
     kafka = reader.mapping(spec, "kafka")
     if kafka is None:
@@ -133,7 +133,7 @@ def _read_kafka(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
         name=name,
         namespace=_namespace(root),
         is_whole="listeners" in kafka.entries,
-        watched_namespace=_watched(spec),
+        watched_namespace=_watched_namespace(spec),
         version=reader.version(kafka, "version"),
         env=next((env for text in environments if (env := environment_of(text))), None),
         static={
@@ -157,20 +157,20 @@ def _read_kafka(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
     return Pieces(clusters=(cluster,), brokers=(broker,))
 
 
-def _watched(spec: Mapping) -> str | None:
+def _watched_namespace(spec: Mapping) -> str | None:
     """The namespace of topics, if it is not that of the cluster."""
     operator = spec.mapping("entityOperator", "topicOperator")
     return operator.text("watchedNamespace") if operator is not None else None
 
 
-def _read_pool(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
+def _read_pool(reader: DocumentReader, root: Mapping, spec: Mapping) -> Pieces:
     place = reader.place(spec)
     roles = reader.texts(spec, "roles") or ("broker",)
     role_place = reader.place(spec.entries["roles"].key) if "roles" in spec.entries else place
     dirs = storage_dirs(reader.mapping(spec, "storage"))
-    static = {"process.roles": Declared(",".join(roles), Source.STATIC, role_place)}
+    static = {"process.roles": DeclaredValue(",".join(roles), ValueSource.STATIC, role_place)}
     if dirs:
-        static["log.dirs"] = Declared(",".join(part.path for part in dirs), Source.STATIC, place)
+        static["log.dirs"] = DeclaredValue(",".join(part.path for part in dirs), ValueSource.STATIC, place)
     pool = BrokerPiece(
         place=place,
         cluster=_cluster(root),
@@ -188,7 +188,7 @@ def _read_pool(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
     return Pieces(brokers=(pool,))
 
 
-def _read_topic(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
+def _read_topic(reader: DocumentReader, root: Mapping, spec: Mapping) -> Pieces:
     name = reader.text(spec, "topicName") or _name(root)
     if name is None:
         reader.problem(root, "a KafkaTopic needs a name", "name")
@@ -199,7 +199,7 @@ def _read_topic(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
         place=reader.place(spec),
         cluster=_cluster(root),
         namespace=_namespace(root),
-        configs=reader.configs(reader.mapping(spec, "config"), Source.TOPIC),
+        configs=reader.configs(reader.mapping(spec, "config"), ValueSource.TOPIC),
         partitions=reader.integer(spec, "partitions", 1),
         replication_factor=reader.integer(spec, "replicas", 1),
         owner=owner_of(root),
@@ -208,7 +208,7 @@ def _read_topic(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
 
 
 def _tell_unread(
-    reader: Reader, root: Mapping, spec: Mapping, fields: tuple[str, ...], *, is_labelled: bool = True
+    reader: DocumentReader, root: Mapping, spec: Mapping, fields: tuple[str, ...], *, is_labelled: bool = True
 ) -> None:
     """Problems for fields that a resource does not have, and for one without the label that its operator looks for."""
     for entry in spec.entries.values():
@@ -225,11 +225,11 @@ def _tell_unread(
         )
 
 
-def _read_connect(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
+def _read_connect(reader: DocumentReader, root: Mapping, spec: Mapping) -> Pieces:
     return Pieces(connectors=(_worker(reader, root, spec, spec, "spec.config"),))
 
 
-def _worker(reader: Reader, root: Mapping, spec: Mapping, cluster: Mapping, where: str) -> LintConnector:
+def _worker(reader: DocumentReader, root: Mapping, spec: Mapping, cluster: Mapping, where: str) -> LintConnector:
     """The worker of a resource, whose settings stand at the cluster that it works on; `where` is what messages say."""
     found = _settings(reader, cluster, where, _OF_WORKERS, _KEPT_OF_WORKERS)
     fields = {**_SHORT_FORMS, "bootstrapServers": "bootstrap.servers"}
@@ -244,8 +244,8 @@ def _worker(reader: Reader, root: Mapping, spec: Mapping, cluster: Mapping, wher
     )
 
 
-def _read_connector(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
-    found = dict(reader.configs(reader.mapping(spec, "config"), Source.STATIC))
+def _read_connector(reader: DocumentReader, root: Mapping, spec: Mapping) -> Pieces:
+    found = dict(reader.configs(reader.mapping(spec, "config"), ValueSource.STATIC))
     found |= from_fields(reader, spec, {"class": "connector.class", "tasksMax": "tasks.max"})
     connector = LintConnector(
         name=_name(root) or "without name",
@@ -267,7 +267,7 @@ _MIRROR_CONNECTORS = {
 """The connectors of a mirror by their fields: their classes, and the fields of the mirror that become settings."""
 
 
-def _read_mirror_maker(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
+def _read_mirror_maker(reader: DocumentReader, root: Mapping, spec: Mapping) -> Pieces:
     clusters = {cluster.text("alias"): cluster for cluster in reader.mappings(spec, "clusters")}
     target = reader.mapping(spec, "target") or clusters.get(spec.text("connectCluster"))
     if target is None:
@@ -275,12 +275,14 @@ def _read_mirror_maker(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
         reader.problem(spec, f"connectCluster must be the alias of one of the clusters ({known})", "connectCluster")
         return Pieces()
     worker = _worker(reader, root, spec, target, "the target cluster's config")
-    mirrors = [_mirrored(reader, root, mirror, target, clusters) for mirror in reader.mappings(spec, "mirrors")]
+    mirrors = [
+        _mirror_connectors(reader, root, mirror, target, clusters) for mirror in reader.mappings(spec, "mirrors")
+    ]
     return Pieces(connectors=(worker, *(connector for mirror in mirrors for connector in mirror)))
 
 
-def _mirrored(
-    reader: Reader, root: Mapping, mirror: Mapping, target: Mapping, clusters: MappingABC[str | None, Mapping]
+def _mirror_connectors(
+    reader: DocumentReader, root: Mapping, mirror: Mapping, target: Mapping, clusters: MappingABC[str | None, Mapping]
 ) -> Iterator[LintConnector]:
     """The connectors of one mirror; problems for clusters that it names and that are not there."""
     into, source = target.text("alias"), mirror.mapping("source")
@@ -292,7 +294,7 @@ def _mirrored(
         told = f"targetCluster {named!r:.80} is not connectCluster, and the operator refuses others"
         reader.problem(mirror.entries["targetCluster"].value, told, "targetCluster")
     ends = {
-        f"{end}.cluster.{name}": Declared(text, Source.STATIC, reader.place(cluster.entries[field].key))
+        f"{end}.cluster.{name}": DeclaredValue(text, ValueSource.STATIC, reader.place(cluster.entries[field].key))
         for end, cluster in (("source", source or clusters.get(alias)), ("target", target))
         for name, field in (("alias", "alias"), ("bootstrap.servers", "bootstrapServers"))
         if cluster is not None and (text := cluster.text(field)) is not None
@@ -305,9 +307,9 @@ def _mirrored(
         yield LintConnector(
             name=f"{alias}->{into}.{kind}",
             config={
-                **reader.configs(reader.mapping(connector, "config"), Source.STATIC),
+                **reader.configs(reader.mapping(connector, "config"), ValueSource.STATIC),
                 **ends,
-                "connector.class": Declared(f"org.apache.kafka.connect.mirror.{kind}", Source.STATIC, place),
+                "connector.class": DeclaredValue(f"org.apache.kafka.connect.mirror.{kind}", ValueSource.STATIC, place),
                 **from_fields(reader, mirror, patterns),
                 **from_fields(reader, connector, {"tasksMax": "tasks.max"}),
             },
@@ -324,7 +326,7 @@ _MOST_COMMON_NAME = 64
 """Characters of the common name of a certificate."""
 
 
-def _one_of(reader: Reader, node: Mapping, key: str, allowed: tuple[str, ...]) -> str | None:
+def _one_of(reader: DocumentReader, node: Mapping, key: str, allowed: tuple[str, ...]) -> str | None:
     """The word at a key; a problem for one that is not allowed."""
     found = reader.text(node, key)
     if found is not None and found not in allowed and not holds_placeholder(found):
@@ -332,7 +334,7 @@ def _one_of(reader: Reader, node: Mapping, key: str, allowed: tuple[str, ...]) -
     return found
 
 
-def _read_user(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
+def _read_user(reader: DocumentReader, root: Mapping, spec: Mapping) -> Pieces:
     _tell_unread(reader, root, spec, ("authentication", "authorization", "quotas", "template"))
     authentication = reader.mapping(spec, "authentication")
     if authentication is not None:
@@ -354,7 +356,7 @@ def _read_user(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
     return Pieces()
 
 
-def _tell_rule(reader: Reader, rule: Mapping) -> None:
+def _tell_rule(reader: DocumentReader, rule: Mapping) -> None:
     """Problems of one rule of access."""
     _one_of(reader, rule, "type", ("allow", "deny"))
     operations = rule.get("operations")
@@ -392,7 +394,7 @@ _GOALS = frozenset({
 """Goals of Cruise Control; those of others have the name of a package before their own."""
 
 
-def _read_rebalance(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
+def _read_rebalance(reader: DocumentReader, root: Mapping, spec: Mapping) -> Pieces:
     annotations = _labels(root)[1]
     is_template = annotations is not None and annotations.text("strimzi.io/rebalance-template") == "true"
     _tell_unread(reader, root, spec, _REBALANCE_FIELDS, is_labelled=not is_template)
@@ -423,13 +425,15 @@ _CONTROL, _REPLICATION = "CONTROLPLANE-9090", "REPLICATION-9091"
 CONTROLLER_LISTENERS = f"{_CONTROL}://0.0.0.0:9090"
 
 
-def operator_settings(reader: Reader, kafka: Mapping, name: str, uses_zookeeper: bool) -> dict[str, Declared]:
+def operator_settings(
+    reader: DocumentReader, kafka: Mapping, name: str, uses_zookeeper: bool
+) -> dict[str, DeclaredValue]:
     """The broker settings that follow from `spec.kafka`."""
     spec_place = reader.place(kafka)
-    found: dict[str, Declared] = {}
+    found: dict[str, DeclaredValue] = {}
 
     def put(key: str, text: str, place: Place = spec_place) -> None:
-        found[key] = Declared(text, Source.STATIC, place)
+        found[key] = DeclaredValue(text, ValueSource.STATIC, place)
 
     put("log.dirs", "/var/lib/kafka/data/kafka-log0")
     if uses_zookeeper:
@@ -460,7 +464,7 @@ def operator_settings(reader: Reader, kafka: Mapping, name: str, uses_zookeeper:
     return found
 
 
-def _put_authorizer(reader: Reader, kafka: Mapping, found: dict[str, Declared]) -> None:
+def _put_authorizer(reader: DocumentReader, kafka: Mapping, found: dict[str, DeclaredValue]) -> None:
     authorization = reader.mapping(kafka, "authorization")
     if authorization is None:
         return
@@ -468,14 +472,14 @@ def _put_authorizer(reader: Reader, kafka: Mapping, found: dict[str, Declared]) 
     kind = authorization.text("type") or ""
     name = authorization.text("authorizerClass") or (kind if holds_placeholder(kind) else _AUTHORIZERS.get(kind))
     if name is not None:
-        found["authorizer.class.name"] = Declared(name, Source.STATIC, place)
+        found["authorizer.class.name"] = DeclaredValue(name, ValueSource.STATIC, place)
     users = reader.texts(authorization, "superUsers")
     if users:
         text = ";".join(user if user.startswith("User:") else f"User:{user}" for user in users)
-        found["super.users"] = Declared(text, Source.STATIC, place)
+        found["super.users"] = DeclaredValue(text, ValueSource.STATIC, place)
 
 
-def _protocol(reader: Reader, listener: Mapping) -> str:
+def _protocol(reader: DocumentReader, listener: Mapping) -> str:
     told = listener.text("tls") or ""
     if holds_placeholder(told):
         return told
@@ -515,8 +519,10 @@ def storage_dirs(storage: Mapping | None) -> tuple[LogDirFacts, ...]:
 
 def pod_facts(*sections: Mapping | None) -> HostFacts:
     """Memory and heap of the pods that `resources` and `jvmOptions` of the first section that has them ask for."""
-    memory = _first(s.mapping("resources", "limits") or s.mapping("resources", "requests") for s in sections if s)
-    options = _first(s.mapping("jvmOptions") for s in sections if s)
+    memory = _first_section(
+        s.mapping("resources", "limits") or s.mapping("resources", "requests") for s in sections if s
+    )
+    options = _first_section(s.mapping("jvmOptions") for s in sections if s)
     heap = options.text("-Xmx") if options is not None else None
     facts = HostFacts(
         memory_bytes=quantity_bytes(memory.text("memory")) if memory is not None else None,
@@ -525,11 +531,11 @@ def pod_facts(*sections: Mapping | None) -> HostFacts:
     return NO_HOST if facts == NO_HOST else facts
 
 
-def _first(sections: Iterable[Mapping | None]) -> Mapping | None:
+def _first_section(sections: Iterable[Mapping | None]) -> Mapping | None:
     return next((section for section in sections if section is not None), None)
 
 
-_READERS: dict[str, Callable[[Reader, Mapping, Mapping], Pieces]] = {
+_READERS: dict[str, Callable[[DocumentReader, Mapping, Mapping], Pieces]] = {
     "Kafka": _read_kafka,
     "KafkaNodePool": _read_pool,
     "KafkaTopic": _read_topic,
@@ -542,14 +548,14 @@ _READERS: dict[str, Callable[[Reader, Mapping, Mapping], Pieces]] = {
 
 
 def _read_one(document: Document, root: Mapping) -> Pieces:
-    reader = Reader(document)
+    reader = DocumentReader(document)
     spec = reader.mapping(root, "spec")
     read = _READERS.get(root.text("kind") or "")
     if spec is None or read is None:
         reader.problem(root, "a Strimzi resource needs a kind and a spec", "spec")
         return Pieces(problems=tuple(reader.problems))
     pieces = read(reader, root, spec)
-    return joined([pieces, Pieces(problems=tuple(reader.problems))])
+    return join_pieces([pieces, Pieces(problems=tuple(reader.problems))])
 
 
 def _read(document: Document, roots: tuple[Node, ...]) -> Pieces:
@@ -557,7 +563,7 @@ def _read(document: Document, roots: tuple[Node, ...]) -> Pieces:
     return with_accepted(document, resources, (_read_one(document, root) for root in resources))
 
 
-STRIMZI_KIND = Kind(
+STRIMZI_KIND = FileKind(
     name="strimzi",
     about="Strimzi Kafka, KafkaNodePool, KafkaTopic, KafkaConnect(or), KafkaMirrorMaker2, KafkaUser and KafkaRebalance",
     formats=("yaml", "json"),

@@ -17,19 +17,19 @@ from kafkakit.lint.decide.documents import (
     UNPARSABLE,
     CommentAt,
     Document,
-    Entry,
+    MappingEntry,
     Node,
-    Problem,
     Scalar,
+    TextProblem,
 )
 from kafkakit.lint.decide.documents import Mapping as MappingNode
 from kafkakit.lint.decide.documents import Sequence as SequenceNode
 from kafkakit.lint.decide.kinds.kafka_tools import TOPIC_RESOURCES, resource_topic
-from kafkakit.lint.decide.kinds.kind import Kind, Reader, of_each, properties_in, roles_of
+from kafkakit.lint.decide.kinds.kind import DocumentReader, FileKind, of_each, properties_in, roles_of
 from kafkakit.lint.decide.membership import NodeIdentity
 from kafkakit.lint.decide.pieces import BrokerPiece, Pieces, TopicPiece
 from kafkakit.rules.config_defs import minor_or_none
-from kafkakit.rules.effective import Configs, Declared, Source, to_int
+from kafkakit.rules.effective import Configs, DeclaredValue, ValueSource, to_int
 from kafkakit.rules.subjects import NO_HOST, HostFacts
 from kafkakit.rules.values import holds_placeholder
 
@@ -81,7 +81,7 @@ def read_hcl(path: str, text: str) -> Document:
     if not TELLING.search(text):
         return Document(path, text, "hcl", (MappingNode({}, 0),))
     if len(text) > MAX_CHARACTERS:
-        problem = Problem(UNPARSABLE, f"more than {MAX_CHARACTERS:,} characters of Terraform", 0)
+        problem = TextProblem(UNPARSABLE, f"more than {MAX_CHARACTERS:,} characters of Terraform", 0)
         return Document(path, text, "hcl", problems=(problem,))
     from hcl2.parser import parser
     from lark.exceptions import LarkError, UnexpectedInput
@@ -90,9 +90,9 @@ def read_hcl(path: str, text: str) -> Document:
         tree = parser().parse(text + "\n")
     except UnexpectedInput as error:
         at = min(max(error.pos_in_stream or 0, 0), len(text))
-        return Document(path, text, "hcl", problems=(Problem(UNPARSABLE, "not valid HCL", at),))
+        return Document(path, text, "hcl", problems=(TextProblem(UNPARSABLE, "not valid HCL", at),))
     except (LarkError, RecursionError):
-        return Document(path, text, "hcl", problems=(Problem(UNPARSABLE, "not valid HCL", 0),))
+        return Document(path, text, "hcl", problems=(TextProblem(UNPARSABLE, "not valid HCL", 0),))
     reader = _HclReader(text)
     root = reader.root(_child(tree, "body"))
     comments = tuple(_comments(tree))
@@ -146,11 +146,11 @@ class _HclReader:
         for block in blocks:
             if block.words == ("locals",):
                 self.locals |= block.attributes
-        found: dict[str, Entry] = {}
+        found: dict[str, MappingEntry] = {}
         for block in blocks:
             if len(block.words) == 3 and block.words[0] == "resource" and block.words[1] in _READ:
                 for address, node in self._instances(block):
-                    found[address] = Entry(Scalar(address, block.start, block.start), node)
+                    found[address] = MappingEntry(Scalar(address, block.start, block.start), node)
         return MappingNode(found, 0)
 
     def _instances(self, block: "_Block") -> Iterator[tuple[str, MappingNode]]:
@@ -168,7 +168,7 @@ class _HclReader:
             yield address, self._fields(block, {})
             return
         for key, value in instances:
-            scope = {"each": MappingNode({"key": Entry(key, key), "value": Entry(key, value)}, key.start)}
+            scope = {"each": MappingNode({"key": MappingEntry(key, key), "value": MappingEntry(key, value)}, key.start)}
             yield f'{address}["{key.text}"]', self._fields(block, scope)
 
     def _fields(self, block: "_Block", scope: Scope) -> MappingNode:
@@ -176,14 +176,16 @@ class _HclReader:
         found = {}
         for name, expression in block.attributes.items():
             start = block.starts[name]
-            found[name] = Entry(Scalar(name, start, start + len(name)), self._or_unknown(expression, scope))
+            found[name] = MappingEntry(Scalar(name, start, start + len(name)), self._or_unknown(expression, scope))
         for inner in block.blocks:
             is_dynamic = inner.words[0] == "dynamic" and len(inner.words) > 1
             name = inner.words[1] if is_dynamic else inner.words[0]
             nodes = self._made(inner, scope) if is_dynamic else [self._fields(inner, scope)]
             before = found.get(name)
             items = before.value.items if before is not None and isinstance(before.value, SequenceNode) else []
-            found[name] = Entry(Scalar(name, inner.start, inner.start), SequenceNode([*items, *nodes], inner.start))
+            found[name] = MappingEntry(
+                Scalar(name, inner.start, inner.start), SequenceNode([*items, *nodes], inner.start)
+            )
         return MappingNode(found, block.start)
 
     def _made(self, block: "_Block", scope: Scope) -> list[Node]:
@@ -193,10 +195,10 @@ class _HclReader:
         made = self._elements(self._or_unknown(each, scope)) if each is not None and content is not None else None
         if made is None or content is None:
             at = Scalar(REST, block.start, block.start, False)
-            return [MappingNode({REST: Entry(at, at)}, block.start)]
+            return [MappingNode({REST: MappingEntry(at, at)}, block.start)]
         found: list[Node] = []
         for key, value in made[:MOST_INSTANCES]:
-            own = MappingNode({"key": Entry(key, key), "value": Entry(key, value)}, key.start)
+            own = MappingNode({"key": MappingEntry(key, key), "value": MappingEntry(key, value)}, key.start)
             found.append(self._fields(content, {**scope, block.words[1]: own}))
         return found
 
@@ -238,7 +240,7 @@ class _HclReader:
 
     def term(self, tree: "Tree[Token]", scope: Scope, level: int) -> Node:
         """What stands in brackets, or is one value."""
-        return self._value(_only(tree), scope, level)
+        return self._value(_only_child(tree), scope, level)
 
     def number(self, tree: "Tree[Token]", scope: Scope, level: int) -> Node:
         """A number, true or false; null has no value."""
@@ -261,9 +263,9 @@ class _HclReader:
         for part in _trees(tree):
             inner = _trees(part)
             if not inner:
-                parts.append(_unescaped(_text_of(part)))
+                parts.append(_unescape(_text_of(part)))
             elif inner[0].data == "interpolation":
-                node = self._or_unknown(_only(inner[0]), scope, level)
+                node = self._or_unknown(_only_child(inner[0]), scope, level)
                 parts.append(node.text if isinstance(node, Scalar) else _unknown("...", 0, 0).text)
             else:
                 parts.append(_unknown("template", 0, 0).text)
@@ -285,19 +287,19 @@ class _HclReader:
 
     def object(self, tree: "Tree[Token]", scope: Scope, level: int) -> Node:
         """An object; entries whose keys are not known are one with the key `REST`."""
-        found: dict[str, Entry] = {}
+        found: dict[str, MappingEntry] = {}
         for element in (child for child in _trees(tree) if child.data == "object_elem"):
             at, expression = _expressions(element)
             try:
-                key = self._key(_only(at), scope, level)
+                key = self._key(_only_child(at), scope, level)
             except _UnknownError:
                 key = Scalar(REST, *_range(element))
-            found[key.text] = Entry(key, self._or_unknown(expression, scope, level))
+            found[key.text] = MappingEntry(key, self._or_unknown(expression, scope, level))
         return MappingNode(found, _range(tree)[0], True)
 
     def _key(self, tree: "Tree[Token]", scope: Scope, level: int) -> Scalar:
         start, end = _range(tree)
-        inner = _only(tree) if tree.data == "expr_term" and len(_trees(tree)) == 1 else tree
+        inner = _only_child(tree) if tree.data == "expr_term" and len(_trees(tree)) == 1 else tree
         if inner.data in ("identifier", "keyword") and self.text[start : start + 1] != "(":
             return Scalar(_text_of(inner), start, end)
         node = self._value(tree, scope, level)
@@ -308,7 +310,7 @@ class _HclReader:
     def attribute(self, tree: "Tree[Token]", scope: Scope, level: int) -> Node:
         """A field of a local, of what is gone over, or of a value."""
         base, step = _trees(tree)
-        name = _text_of(_only(step))
+        name = _text_of(_only_child(step))
         inner = _trees(base)
         if base.data == "expr_term" and inner and inner[0].data == "identifier" and _text_of(inner[0]) == "local":
             return self.local(name, level)
@@ -328,7 +330,7 @@ class _HclReader:
         first, rest = _expressions(tree)
         operator, second = _expressions(rest)
         left, right = self._value(first, scope, level), self._value(second, scope, level)
-        a, b = _whole(left), _whole(right)
+        a, b = _whole_number(left), _whole_number(right)
         sign = _text_of(operator).strip()
         if a is None or b is None or (sign in "/%" and (b == 0 or a % b)):
             raise _UnknownError
@@ -340,8 +342,8 @@ class _HclReader:
 
     def unary(self, tree: "Tree[Token]", scope: Scope, level: int) -> Node:
         """A number with its sign."""
-        node = self._value(_only(tree), scope, level)
-        number = _whole(node)
+        node = self._value(_only_child(tree), scope, level)
+        number = _whole_number(node)
         if number is None or not self.text[_range(tree)[0]] == "-":
             raise _UnknownError
         return Scalar(str(-number), *_range(tree))
@@ -384,12 +386,12 @@ class _HclReader:
         intro, *rest = _expressions(tree)
         if len(rest) != 2:
             raise _UnknownError
-        found: dict[str, Entry] = {}
+        found: dict[str, MappingEntry] = {}
         for own in self._rounds(intro, scope, level):
             key = self._value(rest[0], own, level)
             if not isinstance(key, Scalar) or _is_unknown(key):
                 raise _UnknownError
-            found[key.text] = Entry(key, self._or_unknown(rest[1], own, level))
+            found[key.text] = MappingEntry(key, self._or_unknown(rest[1], own, level))
         return MappingNode(found, _range(tree)[0], True)
 
     def _rounds(self, intro: "Tree[Token]", scope: Scope, level: int) -> Iterator[Scope]:
@@ -474,14 +476,14 @@ def _expressions(tree: "Tree[Token]") -> "list[Tree[Token]]":
     return [part for part in _trees(tree) if part.data != "new_line_or_comment"]
 
 
-def _only(tree: "Tree[Token]") -> "Tree[Token]":
+def _only_child(tree: "Tree[Token]") -> "Tree[Token]":
     found = _expressions(tree)
     if len(found) != 1:
         raise _UnknownError
     return found[0]
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     def read(found: "re.Match[str]") -> str:
         code = found[1] or found[2]
         if code is None:
@@ -510,7 +512,7 @@ def _without_exponent(text: str) -> str:
     return str(int(float(text))) if found is not None and float(text).is_integer() else text
 
 
-def _whole(node: Node) -> int | None:
+def _whole_number(node: Node) -> int | None:
     return to_int(node.text) if isinstance(node, Scalar) and not _is_unknown(node) else None
 
 
@@ -530,12 +532,12 @@ def _field(node: Node, name: str) -> Node:
 
 def _merge(values: Sequence[Node]) -> Node:
     """All entries; one that is not known may set every key of those before it again."""
-    found: dict[str, Entry] = {}
+    found: dict[str, MappingEntry] = {}
     for value in values:
         if isinstance(value, MappingNode):
             found |= value.entries
         elif isinstance(value, Scalar) and not value.is_null:
-            found = {REST: Entry(value._replace(text=REST), value)}
+            found = {REST: MappingEntry(value._replace(text=REST), value)}
     return MappingNode(found, values[0].start if values else 0, True)
 
 
@@ -560,18 +562,18 @@ def _lookup(values: Sequence[Node]) -> Node:
         raise
 
 
-def _same(values: Sequence[Node]) -> Node:
+def _require_same(values: Sequence[Node]) -> Node:
     if len(values) != 1:
         raise _UnknownError
     return values[0]
 
 
 _FUNCTIONS: dict[str, Callable[[Sequence[Node]], Node]] = {
-    "toset": _same,
-    "tolist": _same,
-    "tomap": _same,
-    "tostring": _same,
-    "tonumber": _same,
+    "toset": _require_same,
+    "tolist": _require_same,
+    "tomap": _require_same,
+    "tostring": _require_same,
+    "tonumber": _require_same,
     "concat": _concat,
     "lookup": _lookup,
 }
@@ -583,7 +585,7 @@ def _resources(root: Node, *kinds: str) -> Iterator[tuple[str, MappingNode]]:
             yield address, entry.value
 
 
-def _topic(reader: Reader, address: str, node: MappingNode) -> TopicPiece:
+def _topic(reader: DocumentReader, address: str, node: MappingNode) -> TopicPiece:
     fields = TOPIC_RESOURCES[address.partition(".")[0]]
     name = node.text(fields.name)
     # A name of which nothing is known is that of the resource, so that two of them are two topics.
@@ -595,7 +597,7 @@ def _topic(reader: Reader, address: str, node: MappingNode) -> TopicPiece:
     return topic if provider is None else replace(topic, cluster=topic.cluster or provider.strip("${}"))
 
 
-def _with_rest(reader: Reader, configs: Configs, entry: Entry | None) -> Configs:
+def _with_rest(reader: DocumentReader, configs: Configs, entry: MappingEntry | None) -> Configs:
     """The settings of a topic; if a part of its configuration is not known, neither are those that it usually sets."""
     parts = entry.value.items if entry is not None and isinstance(entry.value, SequenceNode) else []
     nodes = parts or ([entry.value] if entry is not None else [])
@@ -607,10 +609,10 @@ def _with_rest(reader: Reader, configs: Configs, entry: Entry | None) -> Configs
         return configs
     place = reader.place(entry.key)
     known = {key: declared for key, declared in configs.items() if key != REST}
-    return {**{key: Declared(REST, Source.TOPIC, place) for key in USUAL_KEYS if key not in known}, **known}
+    return {**{key: DeclaredValue(REST, ValueSource.TOPIC, place) for key in USUAL_KEYS if key not in known}, **known}
 
 
-def _msk(reader: Reader, root: Node, address: str, node: MappingNode) -> BrokerPiece | None:
+def _msk(reader: DocumentReader, root: Node, address: str, node: MappingNode) -> BrokerPiece | None:
     properties = node.get("server_properties")
     if not isinstance(properties, Scalar):
         return None
@@ -654,7 +656,7 @@ def _is_terraform(root: Node) -> bool:
 
 
 def _read(document: Document, root: MappingNode) -> Pieces:
-    reader = Reader(document)
+    reader = DocumentReader(document)
     topics = [_topic(reader, address, node) for address, node in _resources(root, *TOPIC_RESOURCES)]
     brokers = [_msk(reader, root, address, node) for address, node in _resources(root, MSK)]
     return Pieces(
@@ -664,7 +666,7 @@ def _read(document: Document, root: MappingNode) -> Pieces:
     )
 
 
-TERRAFORM_SOURCE_KIND = Kind(
+TERRAFORM_SOURCE_KIND = FileKind(
     name="terraform",
     about="Terraform's .tf files: topics as in its plans, and aws_msk_configuration",
     formats=("hcl",),

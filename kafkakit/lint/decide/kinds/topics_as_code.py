@@ -13,11 +13,11 @@ from functools import partial
 from kafkakit.lint.decide.documents import Document, Mapping, Node, Scalar
 from kafkakit.lint.decide.kinds.containers import IMAGES, image_rules, version_of
 from kafkakit.lint.decide.kinds.kind import (
-    Kind,
-    Reader,
+    DocumentReader,
+    FileKind,
     environment_of,
     from_fields,
-    joined,
+    join_pieces,
     metadata_of,
     of_each,
     owner_in,
@@ -28,10 +28,10 @@ from kafkakit.lint.decide.kinds.kind import (
     without_secret,
 )
 from kafkakit.lint.decide.pieces import BrokerPiece, ClusterPiece, Pieces, TopicPiece
-from kafkakit.rules.effective import Configs, Declared, Source
+from kafkakit.rules.effective import Configs, DeclaredValue, ValueSource
 from kafkakit.rules.subjects import HostFacts, LintConnector, LogDirFacts
 
-Read = Callable[[Reader, Mapping, Mapping], Pieces]
+Read = Callable[[DocumentReader, Mapping, Mapping], Pieces]
 """Reads one resource with its `spec`."""
 
 
@@ -51,7 +51,7 @@ _JIKKOU = TopicFields(partitions="partitions", replicas="replicas", configs="con
 _JIKKOU_OF_OLD = TopicFields(partitions="partitions", replicas="replication_factor", configs="configs")
 
 
-def _topic(reader: Reader, root: Mapping, spec: Mapping, fields: TopicFields) -> Pieces:
+def _topic(reader: DocumentReader, root: Mapping, spec: Mapping, fields: TopicFields) -> Pieces:
     metadata = metadata_of(root)
     name = reader.text(spec, "name") or metadata.text("name")
     if name is None:
@@ -65,7 +65,7 @@ def _topic(reader: Reader, root: Mapping, spec: Mapping, fields: TopicFields) ->
         place=reader.place(spec),
         cluster=cluster.text("name") if cluster is not None else None,
         namespace=(cluster.text("namespace") or metadata.text("namespace")) if cluster is not None else None,
-        configs=reader.configs(reader.mapping(spec, fields.configs), Source.TOPIC),
+        configs=reader.configs(reader.mapping(spec, fields.configs), ValueSource.TOPIC),
         partitions=partitions if partitions is not None and partitions > 0 else None,
         replication_factor=factor if factor is not None and factor > 0 else None,
         owner=owner_of(root),
@@ -73,17 +73,17 @@ def _topic(reader: Reader, root: Mapping, spec: Mapping, fields: TopicFields) ->
     return Pieces(topics=(topic,))
 
 
-def _confluent_nodes(reader: Reader, root: Mapping, spec: Mapping, roles: tuple[str, ...]) -> Pieces:
+def _confluent_nodes(reader: DocumentReader, root: Mapping, spec: Mapping, roles: tuple[str, ...]) -> Pieces:
     """The brokers or controllers of Confluent's operator: what `configOverrides.server` sets."""
     metadata = metadata_of(root)
     name, namespace = metadata.text("name"), metadata.text("namespace")
     overrides = spec.mapping("configOverrides")
-    static: dict[str, Declared] = {}
+    static: dict[str, DeclaredValue] = {}
     for item in overrides.sequence("server") if overrides is not None else ():
         key, equals, text = item.text.partition("=") if isinstance(item, Scalar) else ("", "", "")
         if equals:
             value = without_secret(key.strip(), text.strip())
-            static[key.strip()] = Declared(value, Source.STATIC, reader.place(item))
+            static[key.strip()] = DeclaredValue(value, ValueSource.STATIC, reader.place(item))
     image = spec.mapping("image")
     named = (image.text("application") if image is not None else None) or ""
     rules = image_rules(named, ())
@@ -104,9 +104,11 @@ def _confluent_nodes(reader: Reader, root: Mapping, spec: Mapping, roles: tuple[
     return Pieces(clusters=(cluster,), brokers=(nodes,))
 
 
-def _connector(reader: Reader, root: Mapping, spec: Mapping, configs: str, key_of: MappingABC[str, str]) -> Pieces:
+def _connector(
+    reader: DocumentReader, root: Mapping, spec: Mapping, configs: str, key_of: MappingABC[str, str]
+) -> Pieces:
     found = {
-        **reader.configs(reader.mapping(spec, configs), Source.STATIC),
+        **reader.configs(reader.mapping(spec, configs), ValueSource.STATIC),
         **from_fields(reader, spec, key_of),
     }
     name = reader.text(spec, "name") or metadata_of(root).text("name") or "without name"
@@ -114,7 +116,7 @@ def _connector(reader: Reader, root: Mapping, spec: Mapping, configs: str, key_o
     return Pieces(connectors=(connector,))
 
 
-def _cluster_of_koperator(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
+def _cluster_of_koperator(reader: DocumentReader, root: Mapping, spec: Mapping) -> Pieces:
     """A KafkaCluster: `readOnlyConfig` is static, `config` of brokers and groups dynamic, as is `clusterWideConfig`."""
     metadata = metadata_of(root)
     cluster = ClusterPiece(
@@ -123,24 +125,26 @@ def _cluster_of_koperator(reader: Reader, root: Mapping, spec: Mapping) -> Piece
         namespace=metadata.text("namespace"),
         is_whole=True,
         env=environment_of(metadata.text("environment")),
-        dynamic_default=_properties(reader, spec, "clusterWideConfig", Source.DYNAMIC_DEFAULT),
+        dynamic_default=_properties(reader, spec, "clusterWideConfig", ValueSource.DYNAMIC_DEFAULT),
     )
     groups = spec.mapping("brokerConfigGroups") or Mapping({}, spec.start)
     brokers = [_broker_of_koperator(reader, root, spec, node, groups) for node in reader.mappings(spec, "brokers")]
     return Pieces(clusters=(cluster,), brokers=tuple(brokers))
 
 
-def _broker_of_koperator(reader: Reader, root: Mapping, spec: Mapping, node: Mapping, groups: Mapping) -> BrokerPiece:
+def _broker_of_koperator(
+    reader: DocumentReader, root: Mapping, spec: Mapping, node: Mapping, groups: Mapping
+) -> BrokerPiece:
     metadata, image = metadata_of(root), spec.text("clusterImage") or ""
     own = node.mapping("brokerConfig") or Mapping({}, node.start)
     group = groups.mapping(node.text("brokerConfigGroup") or "") or Mapping({}, node.start)
     roles = reader.texts(node, "processRoles") or ("broker",)
-    static: dict[str, Declared] = {}
+    static: dict[str, DeclaredValue] = {}
     told = (("zkAddresses", spec, "zookeeper.connect"), ("processRoles", node, "process.roles"))
     for field, holder, key in told:
         texts = reader.texts(holder, field)
         if texts and (key != "zookeeper.connect" or not reader.flag(spec, "kRaft")):
-            static[key] = Declared(",".join(texts), Source.STATIC, reader.place(holder.entries[field].key))
+            static[key] = DeclaredValue(",".join(texts), ValueSource.STATIC, reader.place(holder.entries[field].key))
     storage = [*group.sequence("storageConfigs"), *own.sequence("storageConfigs")]
     memory = own.mapping("resourceRequirements", "limits") or group.mapping("resourceRequirements", "limits")
     return BrokerPiece(
@@ -151,12 +155,12 @@ def _broker_of_koperator(reader: Reader, root: Mapping, spec: Mapping, node: Map
         roles=roles,
         static={
             **static,
-            **_properties(reader, spec, "readOnlyConfig", Source.STATIC),
-            **_properties(reader, node, "readOnlyConfig", Source.STATIC),
+            **_properties(reader, spec, "readOnlyConfig", ValueSource.STATIC),
+            **_properties(reader, node, "readOnlyConfig", ValueSource.STATIC),
         },
         dynamic={
-            **_properties(reader, group, "config", Source.DYNAMIC_BROKER),
-            **_properties(reader, own, "config", Source.DYNAMIC_BROKER),
+            **_properties(reader, group, "config", ValueSource.DYNAMIC_BROKER),
+            **_properties(reader, own, "config", ValueSource.DYNAMIC_BROKER),
         },
         host=HostFacts(memory_bytes=quantity_bytes(memory.text("memory")) if memory is not None else None),
         log_dirs=tuple(
@@ -173,7 +177,7 @@ def _broker_of_koperator(reader: Reader, root: Mapping, spec: Mapping, node: Map
     )
 
 
-def _properties(reader: Reader, holder: Mapping, field: str, source: Source) -> Configs:
+def _properties(reader: DocumentReader, holder: Mapping, field: str, source: ValueSource) -> Configs:
     found = holder.get(field)
     if found is None:
         return {}
@@ -183,18 +187,18 @@ def _properties(reader: Reader, holder: Mapping, field: str, source: Source) -> 
     return {}
 
 
-def _topic_of_jikkou(reader: Reader, root: Mapping, spec: Mapping, maps: MappingABC[str, Mapping]) -> Pieces:
+def _topic_of_jikkou(reader: DocumentReader, root: Mapping, spec: Mapping, maps: MappingABC[str, Mapping]) -> Pieces:
     """A topic of jikkou; what its `configMapRefs` hold counts where it sets nothing itself."""
     found = _topic(reader, root, spec, _JIKKOU)
-    shared: dict[str, Declared] = {}
+    shared: dict[str, DeclaredValue] = {}
     for name in reader.texts(spec, "configMapRefs"):
-        shared |= reader.configs(maps.get(name), Source.TOPIC)
+        shared |= reader.configs(maps.get(name), ValueSource.TOPIC)
     return replace(found, topics=tuple(replace(t, configs={**shared, **t.configs}) for t in found.topics))
 
 
-def _topics_of_old(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
+def _topics_of_old(reader: DocumentReader, root: Mapping, spec: Mapping) -> Pieces:
     """A KafkaTopicList as jikkou had it first: its topics stand in `spec.topics`."""
-    return joined([_topic(reader, root, topic, _JIKKOU_OF_OLD) for topic in reader.mappings(spec, "topics")])
+    return join_pieces([_topic(reader, root, topic, _JIKKOU_OF_OLD) for topic in reader.mappings(spec, "topics")])
 
 
 def _resources_of(roots: Iterable[Node]) -> Iterator[tuple[str, Mapping]]:
@@ -229,16 +233,16 @@ def _read_resources(document: Document, roots: tuple[Node, ...], group: str, rea
 
 
 def _read_resource(document: Document, root: Mapping, read: Read) -> Pieces:
-    reader = Reader(document)
+    reader = DocumentReader(document)
     spec = reader.mapping(root, "spec")
     if spec is None:
         reader.problem(root, "a resource needs a spec", "spec")
         return Pieces(problems=tuple(reader.problems))
-    return joined([read(reader, root, spec), Pieces(problems=tuple(reader.problems))])
+    return join_pieces([read(reader, root, spec), Pieces(problems=tuple(reader.problems))])
 
 
-def _kind(name: str, about: str, group: str, readers: MappingABC[str, Read]) -> Kind:
-    return Kind(
+def _kind(name: str, about: str, group: str, readers: MappingABC[str, Read]) -> FileKind:
+    return FileKind(
         name=name,
         about=about,
         formats=("yaml", "json"),
@@ -292,7 +296,7 @@ def _read_jikkou(document: Document, roots: tuple[Node, ...]) -> Pieces:
     return _read_resources(document, roots, _JIKKOU_GROUP, readers)
 
 
-JIKKOU_KIND = Kind(
+JIKKOU_KIND = FileKind(
     name="jikkou",
     about="jikkou: KafkaTopic, KafkaTopicList and KafkaConnector, with the ConfigMaps that topics refer to",
     formats=("yaml", "json"),
@@ -326,30 +330,30 @@ def _is_descriptor(root: Node) -> bool:
 
 def _read_descriptor(document: Document, root: Mapping) -> Pieces:
     """A topology: a topic's name is joined of all that stands before `projects`, project, topic and type of data."""
-    reader = Reader(document)
+    reader = DocumentReader(document)
     context = []
     for key, entry in root.entries.items():
         if key == "projects":
             break
         if isinstance(entry.value, Scalar):
             context.append(entry.value.text)
-    found = [_described(reader, topic, ()) for topic in reader.mappings(root, "special_topics")]
+    found = [_describe_topic(reader, topic, ()) for topic in reader.mappings(root, "special_topics")]
     for project in _projects(root):
         prefix = (*context, project.text("name") or "")
-        found += [_described(reader, topic, prefix) for topic in reader.mappings(project, "topics")]
+        found += [_describe_topic(reader, topic, prefix) for topic in reader.mappings(project, "topics")]
     topics = tuple(topic for topic in found if topic is not None)
     env = environment_of(root.text("env"))
     clusters = (ClusterPiece(place=reader.place(root), env=env),) if env is not None else ()
     return Pieces(clusters=clusters, topics=topics, problems=tuple(reader.problems))
 
 
-def _described(reader: Reader, topic: Mapping, prefix: tuple[str, ...]) -> TopicPiece | None:
+def _describe_topic(reader: DocumentReader, topic: Mapping, prefix: tuple[str, ...]) -> TopicPiece | None:
     name = reader.text(topic, "name")
     if name is None:
         reader.problem(topic, "a topic needs a name", "name")
         return None
     config = reader.mapping(topic, "config") or Mapping({}, topic.start)
-    configs = dict(reader.configs(config, Source.TOPIC))
+    configs = dict(reader.configs(config, ValueSource.TOPIC))
     configs.pop("num.partitions", None)
     configs.pop("replication.factor", None)
     factor = reader.integer(config, "replication.factor", -1)
@@ -364,7 +368,7 @@ def _described(reader: Reader, topic: Mapping, prefix: tuple[str, ...]) -> Topic
     )
 
 
-JULIE_KIND = Kind(
+JULIE_KIND = FileKind(
     name="julieops",
     about="topology descriptors of JulieOps: the topics of projects",
     formats=("yaml", "json"),
@@ -383,14 +387,14 @@ def _is_state(root: Node) -> bool:
 
 
 def _read_state(document: Document, root: Mapping) -> Pieces:
-    reader = Reader(document)
+    reader = DocumentReader(document)
     topics = root.mapping("topics") or Mapping({}, root.start)
     defaults = root.mapping("settings", "topics", "defaults") or Mapping({}, root.start)
     found = [
         TopicPiece(
             name=name,
             place=reader.place(entry.key),
-            configs=reader.configs(reader.mapping(entry.value, "configs"), Source.TOPIC),
+            configs=reader.configs(reader.mapping(entry.value, "configs"), ValueSource.TOPIC),
             partitions=reader.integer(entry.value, "partitions", 1),
             replication_factor=reader.integer(
                 entry.value if "replication" in entry.value.entries else defaults, "replication", 1
@@ -402,7 +406,7 @@ def _read_state(document: Document, root: Mapping) -> Pieces:
     return Pieces(topics=tuple(found), problems=tuple(dict.fromkeys(reader.problems)))
 
 
-GITOPS_KIND = Kind(
+GITOPS_KIND = FileKind(
     name="kafka-gitops",
     about="states of kafka-gitops: topics, with the defaults of its settings",
     formats=("yaml",),

@@ -27,12 +27,12 @@ from kafkakit.streams.assigner.decide.assignment import (
     AssignmentStep,
     Roster,
     SeenWorker,
-    living,
-    observed,
+    living_workers,
+    observe_workers,
     witnesses,
 )
-from kafkakit.streams.assigner.decide.placing import PartitionFacts
-from kafkakit.streams.assigner.standing import (
+from kafkakit.streams.assigner.decide.placing import PartitionTraffic
+from kafkakit.streams.assigner.health import (
     DRAINS_FOLDER,
     HISTORY_DOCUMENT,
     HISTORY_PATH,
@@ -46,7 +46,7 @@ from kafkakit.streams.assigner.standing import (
     AutomaticPolicy,
     ClusterHealth,
     ClusterStanding,
-    judged,
+    judge_health,
     verdicts,
 )
 from kafkakit.streams.client.api import (
@@ -92,7 +92,7 @@ class AssignerLoop:
         self._watches: dict[str, ClusterWatch] = {}
         self._health: dict[str, ClusterHealth] = {}
         self._profiles: dict[str, str] = {}
-        self._facts: dict[tuple[str, str], tuple[PartitionFacts, ...]] = {}
+        self._facts: dict[tuple[str, str], tuple[PartitionTraffic, ...]] = {}
         self._looked: dict[str, int] = {}
         self._facts_version = 0
         self._workers: tuple[str, ...] = ()
@@ -181,7 +181,7 @@ class AssignerLoop:
     def _follow_clusters(self, routes: Mapping[str, Route], workers: Mapping[str, WorkerDocument]) -> None:
         """Watch the clusters of all routes, and judge them by the newest probes."""
         parts = self._parts
-        wanted, profiles = _wanted(routes.values(), workers)
+        wanted, profiles = _wanted_clusters(routes.values(), workers)
         for cluster_id in [known for known in self._watches if known not in wanted]:
             self._watches.pop(cluster_id).stop()
             self._health.pop(cluster_id, None)
@@ -194,7 +194,7 @@ class AssignerLoop:
             watch.wanted = found
             before = self._health.get(cluster_id)
             now_s, rules = parts.clock.monotonic(), self._options.health
-            health = self._health[cluster_id] = judged(before, watch.probe, watch.began_s, now_s, rules)
+            health = self._health[cluster_id] = judge_health(before, watch.probe, watch.began_s, now_s, rules)
             if health.reasons != (before.reasons if before is not None else ()):
                 words = ", ".join(health.reasons) or "healthy"
                 parts.say(f"cluster {cluster_id} (profile {profiles[cluster_id]}): {words}")
@@ -262,7 +262,7 @@ class AssignerLoop:
         parts.store.cas(STANDING_PATH, STANDING_DOCUMENT.encode(standing), None if found is None else found.version)
 
 
-def _wanted(
+def _wanted_clusters(
     routes: Iterable[Route], workers: Mapping[str, WorkerDocument]
 ) -> tuple[dict[str, WatchedCluster], dict[str, str]]:
     """What to watch of each cluster, and its profile: topics and groups of streams that workers handle."""
@@ -308,7 +308,7 @@ class WorkerLooks:
             )
             found[slot] = (kept.version, document)
         now_s = self._clock.monotonic()
-        self.roster, self._looked_s = observed(self.roster, found, looked_s, now_s, self._life_of), now_s
+        self.roster, self._looked_s = observe_workers(self.roster, found, looked_s, now_s, self._life_of), now_s
         return self.roster
 
 
@@ -342,7 +342,7 @@ class GrantStore:
 
         Returns the workers that live, and the slots of those that do not; one that wrote meanwhile lives.
         """
-        workers, gone = living(roster), []
+        workers, gone = living_workers(roster), []
         for slot, seen in roster.items():
             if seen.is_dead and not self._fence(slot, seen):
                 workers[slot] = seen.document

@@ -19,16 +19,16 @@ from kafkakit.core.quantities import epoch_ms
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.data import ClusterClients
 from kafkakit.ports.stores import ControlStore
-from kafkakit.streams.assigner.decide.placing import PartitionFacts, rounded
-from kafkakit.streams.assigner.standing import (
+from kafkakit.streams.assigner.decide.placing import PartitionTraffic, round_rate
+from kafkakit.streams.assigner.health import (
     HISTORY_DOCUMENT,
     HISTORY_PATH,
     PROBE_S,
     AutomaticHistory,
     AutomaticMode,
     AutomaticStart,
+    PolicyVerdict,
     Probe,
-    Verdict,
 )
 from kafkakit.streams.failover.api import FailoverRequest, Step
 from kafkakit.streams.failover.api_act import OperationPorts, StreamOperation
@@ -51,7 +51,7 @@ class ClusterLook:
     """What a look found: facts of partitions by topic, and unread records by group; `number` grows with each look."""
 
     number: int = 0
-    facts: Mapping[str, tuple[PartitionFacts, ...]] = field(default_factory=dict)
+    facts: Mapping[str, tuple[PartitionTraffic, ...]] = field(default_factory=dict)
     lags: Mapping[str, int] = field(default_factory=dict)
     offline: int = 0
     under_min_isr: int = 0
@@ -119,7 +119,9 @@ class ClusterWatch:
         rates, ends = self._rates(clients, known)
         facts = {
             topic: tuple(
-                PartitionFacts(rounded(rates.get((topic, n), 0)), _rack(states.get(TopicPartition(topic, n)), racks))
+                PartitionTraffic(
+                    round_rate(rates.get((topic, n), 0)), _rack(states.get(TopicPartition(topic, n)), racks)
+                )
                 for n in range(count)
             )
             for topic, count in wanted.partitions.items()
@@ -244,7 +246,7 @@ class AutomaticFailovers:
         found = self._store.get(HISTORY_PATH)
         return AutomaticHistory() if found is None else HISTORY_DOCUMENT.stored(found.value, HISTORY_PATH)
 
-    def carry_out(self, verdicts: Iterable[Verdict]) -> tuple[str, ...]:
+    def carry_out(self, verdicts: Iterable[PolicyVerdict]) -> tuple[str, ...]:
         """Start what is to be started; a line about each verdict."""
         lines = []
         for verdict in verdicts:
@@ -266,7 +268,7 @@ class AutomaticFailovers:
             waited_s = self._clock.monotonic() - self._tried_s.get(stream, float("-inf"))
             return stream not in self._running and len(self._running) < MOST_AT_ONCE and waited_s >= AGAIN_S
 
-    def _begin(self, verdict: Verdict) -> None:
+    def _begin(self, verdict: PolicyVerdict) -> None:
         self._require_held()
         if not verdict.continues:
             self._note(verdict)
@@ -278,7 +280,7 @@ class AutomaticFailovers:
             target=self._run, args=(verdict,), name=f"kafkakit-failover-{verdict.stream}", daemon=True
         ).start()
 
-    def _note(self, verdict: Verdict) -> None:
+    def _note(self, verdict: PolicyVerdict) -> None:
         """Count it before it begins, so that no crash makes the budget larger; `ConflictError`: another process did."""
         found = self._store.get(HISTORY_PATH)
         history = self.history() if found is not None else AutomaticHistory()
@@ -289,7 +291,7 @@ class AutomaticFailovers:
             HISTORY_PATH, HISTORY_DOCUMENT.encode(history.with_start(start)), found.version if found else None
         )
 
-    def _run(self, verdict: Verdict) -> None:
+    def _run(self, verdict: PolicyVerdict) -> None:
         try:
             end = self._failover.emergency(verdict.stream, verdict.target)
         except Exception as error:  # a thread's error must be seen

@@ -20,8 +20,8 @@ from typing import NamedTuple
 from kafkakit.core.errors import UsageError
 from kafkakit.core.lease import VALUE_LIMIT_BYTES, Holder, Life
 from kafkakit.core.options import option
-from kafkakit.core.quantities import counted
-from kafkakit.streams.assigner.decide.placing import Facts, PartitionFacts, Pool, place, pools_of, problem_of
+from kafkakit.core.quantities import count_of
+from kafkakit.streams.assigner.decide.placing import Facts, PartitionTraffic, Pool, place, pools_of, problem_of
 from kafkakit.streams.client.api import (
     GRANT_DOCUMENT,
     ROUND_BITS,
@@ -53,7 +53,7 @@ class _Grant:
     leases: dict[PartitionKey, _Lease]
 
 
-class _Releasing(NamedTuple):
+class _PendingRelease(NamedTuple):
     slot: str
     round: int
 
@@ -95,7 +95,7 @@ class Assignment:
         self._grants: dict[str, _Grant] = {}
         self._granted: dict[PartitionKey, str] = {}
         self._targets: dict[PartitionKey, str] = {}
-        self._releasing: dict[PartitionKey, _Releasing] = {}
+        self._releasing: dict[PartitionKey, _PendingRelease] = {}
         self._barrier: dict[str, int] = {}
         self._shape: object = None
         self._pools: tuple[Pool, ...] = ()
@@ -255,7 +255,7 @@ class Assignment:
             gone = [k for k, each in leases.items() if targets.get(k) != slot or topic_ids.get(k) != each.topic_id]
             for key in gone:
                 del leases[key], self._granted[key]
-                self._releasing[key] = _Releasing(slot, number)
+                self._releasing[key] = _PendingRelease(slot, number)
                 if key not in targets:
                     self._targets.pop(key, None)
                 changed.add(slot)
@@ -346,7 +346,7 @@ Roster = Mapping[str, SeenWorker]
 """The workers by their slots."""
 
 
-def observed(
+def observe_workers(
     earlier: Roster,
     found: Mapping[str, tuple[int, WorkerDocument]],
     looked_s: float,
@@ -371,7 +371,7 @@ def observed(
     return roster
 
 
-def living(roster: Roster) -> dict[str, WorkerDocument]:
+def living_workers(roster: Roster) -> dict[str, WorkerDocument]:
     """The documents of those that are not dead, by slot, sorted."""
     return {slot: seen.document for slot, seen in sorted(roster.items()) if not seen.is_dead}
 
@@ -440,7 +440,8 @@ class SimulatedFleet:
         self.routes = {route.stream: route for route in self._made_routes()}
         self.facts = {
             (route.lanes[0].segments[0].cluster_id, route.lanes[0].segments[0].topic): tuple(
-                PartitionFacts(1 << self._random(12), f"z{self._random(shape.zones)}") for _ in range(shape.partitions)
+                PartitionTraffic(1 << self._random(12), f"z{self._random(shape.zones)}")
+                for _ in range(shape.partitions)
             )
             for route in self.routes.values()
         }
@@ -522,7 +523,7 @@ class SimulatedFleet:
 
     def _chosen(self, count: int) -> frozenset[str]:
         if count >= len(self.workers):
-            raise UsageError(f"--kill {count}: there are {counted(len(self.workers), 'worker')}, and one must be left")
+            raise UsageError(f"--kill {count}: there are {count_of(len(self.workers), 'worker')}, and one must be left")
         slots = sorted(self.workers)
         chosen: set[str] = set()
         while len(chosen) < count:
@@ -573,10 +574,10 @@ class SimulatedFleet:
         return (self._state >> 8) % below
 
 
-def simulated(fleet: SimulatedFleet, kills: Sequence[int], clusters: Sequence[int]) -> tuple[SimulatedEvent, ...]:
+def simulate_fleet(fleet: SimulatedFleet, kills: Sequence[int], clusters: Sequence[int]) -> tuple[SimulatedEvent, ...]:
     """The beginning, then so many deaths of workers at a time, then deaths of clusters by their numbers."""
     return (
         fleet.event("all workers begin"),
-        *(fleet.event(f"{counted(count, 'worker')} {'dies' if count == 1 else 'die'}", count) for count in kills),
+        *(fleet.event(f"{count_of(count, 'worker')} {'dies' if count == 1 else 'die'}", count) for count in kills),
         *(fleet.fail_over(number) for number in clusters),
     )

@@ -54,7 +54,7 @@ _GAIN = 0.15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PlacementProblem:
+class AssignmentProblem:
     """Partitions with loads (positive, any unit), and workers with capacities (any unit; 0: takes nothing).
 
     `level` is 0 for the most important lanes. `kind` chooses the column of `serves` (workers by kinds) that tells
@@ -89,7 +89,7 @@ class PlacementAnswer:
     moves: int
 
 
-def place(problem: PlacementProblem, *, may_balance: bool = True) -> PlacementAnswer:
+def place(problem: AssignmentProblem, *, may_balance: bool = True) -> PlacementAnswer:
     """Solve it; without `may_balance` only partitions without a worker get one, and one in ten beside them moves."""
     import numpy as np
 
@@ -119,7 +119,7 @@ def place(problem: PlacementProblem, *, may_balance: bool = True) -> PlacementAn
     return PlacementAnswer(owner=owner, orphans=waiting, moves=moves)
 
 
-def _place_orphans(problem: PlacementProblem, classes: "Ints", owner: "Ints") -> None:
+def _place_orphans(problem: AssignmentProblem, classes: "Ints", owner: "Ints") -> None:
     """Give what has no worker one, in `owner`, the most important lanes first."""
     import numpy as np
 
@@ -129,7 +129,7 @@ def _place_orphans(problem: PlacementProblem, classes: "Ints", owner: "Ints") ->
             _place_class(problem, owner, members, int(level), PLACING)
 
 
-def _improve(problem: PlacementProblem, owner: "Ints", wanted: "Ints", level: int, budget: int) -> int:
+def _improve(problem: AssignmentProblem, owner: "Ints", wanted: "Ints", level: int, budget: int) -> int:
     """Take over the moves of `wanted` that make workers more even, those of the fullest workers first; how many.
 
     Only a part of the moves may be taken: each of them must leave its target with at most `most` partitions.
@@ -157,7 +157,7 @@ def _improve(problem: PlacementProblem, owner: "Ints", wanted: "Ints", level: in
     return count
 
 
-def _classes(problem: PlacementProblem) -> "Ints":
+def _classes(problem: AssignmentProblem) -> "Ints":
     """A number for each partition, lowest for the heaviest."""
     import numpy as np
 
@@ -170,7 +170,7 @@ def _classes(problem: PlacementProblem) -> "Ints":
     return classes
 
 
-def _members(problem: PlacementProblem, classes: "Ints", level: int, wanted: "Bools") -> "list[Ints]":
+def _members(problem: AssignmentProblem, classes: "Ints", level: int, wanted: "Bools") -> "list[Ints]":
     """The wanted partitions of a level, class by class."""
     import numpy as np
 
@@ -178,14 +178,14 @@ def _members(problem: PlacementProblem, classes: "Ints", level: int, wanted: "Bo
     return [found[classes[found] == each] for each in np.unique(classes[found])]
 
 
-def _is_even(problem: PlacementProblem, owner: "Ints", level: int) -> bool:
+def _is_even(problem: AssignmentProblem, owner: "Ints", level: int) -> bool:
     share, load = shares_of(problem, level), loads_of(problem, owner, level)
     ready = problem.capacity > 0
     outside = (load > (1 + 2 * TOLERANCE) * share) | (load < (1 - 2 * TOLERANCE) * share)
     return not bool((outside & ready).any())
 
 
-def _place_class(problem: PlacementProblem, owner: "Ints", members: "Ints", level: int, fills: Fills) -> None:
+def _place_class(problem: AssignmentProblem, owner: "Ints", members: "Ints", level: int, fills: Fills) -> None:
     """Place partitions of like load anew in `owner`, all others left where they are."""
     import numpy as np
 
@@ -243,17 +243,17 @@ def _place_class(problem: PlacementProblem, owner: "Ints", members: "Ints", leve
     for number in range(len(pools)):
         mine = members[is_moved & (group_pool[member_group] == number)]
         mine = mine[np.argsort(-problem.load[mine], kind="stable")]
-        owner[mine] = _dealt(worker[pool == number], flows[pool == number])
+        owner[mine] = _deal_workers(worker[pool == number], flows[pool == number])
 
 
-def _zone_cost(problem: PlacementProblem, zones: "Ints", workers: "Ints") -> "Ints":
+def _zone_cost(problem: AssignmentProblem, zones: "Ints", workers: "Ints") -> "Ints":
     import numpy as np
 
     there = problem.worker_zone[workers]
     return np.where((zones >= 0) & (there >= 0) & (zones != there), OTHER_ZONE, 0).astype(np.int64)
 
 
-def _dealt(workers: "Ints", amounts: "Ints") -> "Ints":
+def _deal_workers(workers: "Ints", amounts: "Ints") -> "Ints":
     """Each worker as often as its amount, in turns that go forth and back, so that falling loads spread evenly."""
     import numpy as np
 
@@ -262,7 +262,7 @@ def _dealt(workers: "Ints", amounts: "Ints") -> "Ints":
     return repeated[np.lexsort((np.where(turn % 2, -repeated, repeated), turn))]
 
 
-def shares_of(problem: PlacementProblem, level: int) -> "Ints":
+def shares_of(problem: AssignmentProblem, level: int) -> "Ints":
     """Each worker's share of the load of lanes down to a level: of each kind, by capacity among those that serve it.
 
     In units of load, rounded up.
@@ -278,7 +278,7 @@ def shares_of(problem: PlacementProblem, level: int) -> "Ints":
     return shares
 
 
-def loads_of(problem: PlacementProblem, owner: "Ints", level: int) -> "Ints":
+def loads_of(problem: AssignmentProblem, owner: "Ints", level: int) -> "Ints":
     """The load of lanes down to a level that each worker has."""
     import numpy as np
 
@@ -295,19 +295,19 @@ BASE_LOAD = 100
 MAX_RATE = 10_000_000
 
 
-class PartitionFacts(NamedTuple):
+class PartitionTraffic(NamedTuple):
     """What was measured of a partition: records written a second, and the rack of its leader, empty where unknown."""
 
     records_per_s: int = 0
     zone: str = ""
 
 
-def rounded(records_per_s: int) -> int:
+def round_rate(records_per_s: int) -> int:
     """The rate as the next power of two, so that small changes of traffic move nothing; 0 stays."""
     return 1 << (records_per_s - 1).bit_length() if records_per_s > 0 else 0
 
 
-Facts = Mapping[tuple[str, str], tuple[PartitionFacts, ...]]
+Facts = Mapping[tuple[str, str], tuple[PartitionTraffic, ...]]
 """By cluster id and topic, for each partition; what is not there is not known."""
 Owners = Mapping[PartitionKey, str]
 
@@ -365,7 +365,7 @@ class PoolProblem:
 
     keys: tuple[PartitionKey, ...]
     topic_ids: tuple[str, ...]
-    problem: PlacementProblem
+    problem: AssignmentProblem
 
 
 def problem_of(
@@ -397,7 +397,7 @@ def problem_of(
                 known = facts.get((segment.cluster_id, segment.topic), ())
                 for partition in range(segment.partitions):
                     key = PartitionKey(stream, group, segment.cluster_id, segment.topic, partition)
-                    rate, zone = known[partition] if partition < len(known) else PartitionFacts()
+                    rate, zone = known[partition] if partition < len(known) else PartitionTraffic()
                     owner = number.get(owners.get(key, ""), NONE)
                     load = BASE_LOAD + min(rate, MAX_RATE)
                     keys.append(key)
@@ -408,7 +408,7 @@ def problem_of(
     for able, kind in kinds.items():
         serves[[number[slot] for slot in able], kind] = True
     documents = [workers[slot] for slot in pool.slots]
-    problem = PlacementProblem(
+    problem = AssignmentProblem(
         load=loads,
         level=levels,
         kind=kind_column,

@@ -85,7 +85,7 @@ def clients_folder(stream: str) -> str:
     return f"streams/{check_stream(stream)}/clients"
 
 
-def merged(entries: Iterable[ClientEntry]) -> tuple[ClientEntry, ...]:
+def merge_entries(entries: Iterable[ClientEntry]) -> tuple[ClientEntry, ...]:
     """One entry for each kind and group, sorted: the lowest epoch, the longest time of tries, and all lanes."""
     found: dict[tuple[ClientKind, str], ClientEntry] = {}
     for each in entries:

@@ -23,7 +23,7 @@ from heapq import heappop, heappush
 from itertools import chain
 from typing import Generic, TypeVar
 
-from kafkakit.streams.client.decide.work_rules import Ending, Failure, RetryRule, WorkRules
+from kafkakit.streams.client.decide.work_rules import Failure, FailureEnding, RetryRule, WorkRules
 from kafkakit.streams.model.commit import Mark, MarkState
 
 T = TypeVar("T")
@@ -133,7 +133,7 @@ class Answers:
 
 
 @dataclass(slots=True)
-class _Down:
+class _DownDependency:
     failures: int = 0
     probe_at_ms: int = 0
     is_probed: bool = False
@@ -147,7 +147,7 @@ class Dependencies:
     """
 
     rule: RetryRule
-    _down: dict[str, _Down] = field(default_factory=dict)
+    _down: dict[str, _DownDependency] = field(default_factory=dict)
     _answers: dict[str, int] = field(default_factory=dict)
 
     def names(self) -> tuple[str, ...]:
@@ -158,7 +158,7 @@ class Dependencies:
         """A record found it down: the next try is later if it was the one that was to find out."""
         down = self._down.get(name)
         if down is None:
-            self._down[name] = _Down(failures=1, probe_at_ms=now_ms + self.rule.delay_ms(1))
+            self._down[name] = _DownDependency(failures=1, probe_at_ms=now_ms + self.rule.delay_ms(1))
         elif was_probe:
             down.failures += 1
             down.is_probed = False
@@ -464,7 +464,7 @@ class FailingRecords(Generic[T]):
 
     def failed(self, offset: int, record: T, tries: int, failure: Failure, dependency: str | None, now_ms: int) -> None:
         """A record failed after `tries` earlier ones; `dependency` is what it had waited for."""
-        if failure.ending is Ending.WAIT:
+        if failure.ending is FailureEnding.WAIT:
             self._answered_otherwise(dependency, now_ms)
             held = self.held.get(offset)
             if held is None:
@@ -473,12 +473,12 @@ class FailingRecords(Generic[T]):
             self.held.wait_until(held, now_ms + (failure.after_ms or 0))
             return
         self._counts.failures += 1
-        if failure.ending is Ending.REJECT:
+        if failure.ending is FailureEnding.REJECT:
             self._answered_otherwise(dependency, now_ms)
             self.reject(offset, record, RejectReason.HANDLER, tries + 1, failure)
             return
         held = self._after_failure(HeldRecord(offset=offset, record=record, tries=tries, failure=failure))
-        if failure.ending is Ending.DEFER:
+        if failure.ending is FailureEnding.DEFER:
             self._defer(held, failure.dependency, dependency, now_ms)
             return
         self._answered_otherwise(dependency, now_ms)
@@ -519,12 +519,12 @@ class FailingRecords(Generic[T]):
     def failed_behind(self, walk: Walk[T], offset: int, record: T, tries: int, failure: Failure) -> bool:
         """A record behind others failed in a walk; True when it is out of tries as well, so that the walk goes on."""
         self._counts.failures += 1
-        if failure.ending is Ending.REJECT:
+        if failure.ending is FailureEnding.REJECT:
             self.behind.pop(offset, None)
             self.reject(offset, record, RejectReason.HANDLER, tries + 1, failure)
             return False
         held = self._after_failure(HeldRecord(offset=offset, record=record, tries=tries, failure=failure))
-        held.tries += failure.ending is Ending.RETRY
+        held.tries += failure.ending is FailureEnding.RETRY
         self.behind[offset] = held
         walk.passed.append(held)
         return self.is_out_of_tries(held.tries)
@@ -590,7 +590,7 @@ class FailingRecords(Generic[T]):
         """The record with what its failures before this one tell."""
         answers, before = self._answers, self.held.get(held.offset) or self.behind.pop(held.offset, None)
         held.at, held.of = answers.count, answers.handled
-        is_new = before is None or before.failure.ending is Ending.WAIT
+        is_new = before is None or before.failure.ending is FailureEnding.WAIT
         is_first = before is None or is_new or answers.count > before.at
         if before is None or is_new:
             held.signs = int(self._had_sign(held.offset)) if before is None else before.signs

@@ -358,8 +358,8 @@ class PathwayTotals:
 
     def families(self) -> tuple[MetricFamily, ...]:
         """Summaries by stream, direction, group and pathway, and gauges of what is not in them."""
-        recent, left_out = _sorted(merged_edges(chain.from_iterable(self._window))), self._left_out
-        sums = _sorted(self._sums)
+        recent, left_out = _sort_edges(merged_edges(chain.from_iterable(self._window))), self._left_out
+        sums = _sort_edges(self._sums)
         return (
             *(
                 MetricFamily(
@@ -377,7 +377,7 @@ class PathwayTotals:
         )
 
 
-def _sorted(edges: Mapping[EdgeKey, T]) -> list[tuple[EdgeKey, T]]:
+def _sort_edges(edges: Mapping[EdgeKey, T]) -> list[tuple[EdgeKey, T]]:
     return sorted(edges.items(), key=lambda item: item[0])
 
 

@@ -285,11 +285,11 @@ def check_topic(stream: str, lane: str, segment: Segment, found: TopicIdentity) 
     if is_other_topic(segment.topic_id, found.topic_id):
         link = shell_command("streams link", stream, topic=segment.topic, lane=lane, cluster=segment.cluster)
         raise RefusedError(
-            f"segment {segment.id} is topic {segment.topic} with the id {_plain(segment.topic_id)}, but the topic of "
-            f"that name has the id {_plain(found.topic_id)}: it was deleted and created again",
+            f"segment {segment.id} is topic {segment.topic} with the id {_id_text(segment.topic_id)}, but the topic of "
+            f"that name has the id {_id_text(found.topic_id)}: it was deleted and created again",
             hint=f"once nobody needs what the old topic held, put the new one in its place: {link}",
         )
 
 
-def _plain(topic_id: str) -> str:
+def _id_text(topic_id: str) -> str:
     return topic_id_text(topic_id_bytes(topic_id))

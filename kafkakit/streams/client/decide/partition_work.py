@@ -22,8 +22,8 @@ from kafkakit.streams.client.decide.failures import (
     Walk,
     WorkCounts,
 )
-from kafkakit.streams.client.decide.reading import Chunk, ReadyQueue, UnreadOffsets, handled_in, joined, ranges_of
-from kafkakit.streams.client.decide.work_rules import Ending, WorkRules
+from kafkakit.streams.client.decide.reading import Chunk, ReadyQueue, UnreadOffsets, handled_in, join_marks, ranges_of
+from kafkakit.streams.client.decide.work_rules import FailureEnding, WorkRules
 from kafkakit.streams.model.commit import (
     CommitIdentity,
     CommitState,
@@ -36,7 +36,7 @@ from kafkakit.streams.model.commit import (
 )
 from kafkakit.streams.model.dialects.registry import dialect_named, read_metadata
 from kafkakit.streams.model.done_set import DoneSet
-from kafkakit.streams.model.kkm1.encode import Advice, Encoded, advise, encode_commit
+from kafkakit.streams.model.kkm1.encode import Advice, EncodedState, advise, encode_commit
 
 T = TypeVar("T")
 
@@ -333,7 +333,7 @@ class PartitionWork(Generic[T]):
         done = self._done.ranges()
         base = self._done.base
         current = [*self._failing.marks(base), *self._unread.marks(self._done, self._failing.offsets())]
-        marks = list(joined(sorted(current, key=lambda mark: mark.start)))
+        marks = list(join_marks(sorted(current, key=lambda mark: mark.start)))
         rejected = OffsetRanges.of((m.start, m.end) for m in marks if m.state is MarkState.REJECTED)
         window = self.replay
         if window is not None and window.end <= base:
@@ -391,7 +391,7 @@ class PartitionWork(Generic[T]):
         record, failure = chunk.records[index], chunk.failures[index]
         if chunk.walk is None:
             self._failing.failed(offset, record, tries, failure, chunk.dependency, now_ms)
-        elif failure.ending is Ending.WAIT:
+        elif failure.ending is FailureEnding.WAIT:
             self._ready.put_back(offset, record)
             self._end_walk(chunk.walk, now_ms)
         elif self._failing.failed_behind(chunk.walk, offset, record, tries, failure):
@@ -433,7 +433,7 @@ class NextCommit:
     """A commit to make: what it says to the next owner is `encoded.written`."""
 
     offset: int
-    encoded: Encoded
+    encoded: EncodedState
     advice: Advice
 
     @property

@@ -36,7 +36,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class TopicSource:
     """The lane and segment that a topic carries, and what identifies it; `earlier_ids` are of topics of its name that
     were deleted."""
 
@@ -57,7 +57,7 @@ class ReadingPlan:
     """What to read at an epoch: sources by topic for each cluster id, the clusters' profiles, and weights of lanes."""
 
     epoch: int
-    sources: Mapping[str, Mapping[str, Source]]
+    sources: Mapping[str, Mapping[str, TopicSource]]
     profiles: Mapping[str, str]
     weights: Mapping[str, int]
 
@@ -74,14 +74,14 @@ def reading_plan(route: Route, lanes: Collection[str] | None) -> ReadingPlan:
             f"stream {route.stream} has no lane {', '.join(unknown)}", hint=f"its lanes: {', '.join(names)}"
         )
     wanted = [lane for lane in route.lanes if (lane.name in lanes if lanes is not None else lane.name != DLQ)]
-    sources: dict[str, dict[str, Source]] = {}
+    sources: dict[str, dict[str, TopicSource]] = {}
     earlier: dict[tuple[str, str], tuple[bytes, ...]] = {}
     for _, old in route.left():
         place = old.cluster_id, old.topic
         earlier[place] = (*earlier.get(place, ()), topic_id_bytes(old.topic_id))
     for lane in wanted:
         for segment in lane.readable:
-            sources.setdefault(segment.cluster_id, {})[segment.topic] = Source(
+            sources.setdefault(segment.cluster_id, {})[segment.topic] = TopicSource(
                 lane=lane.name,
                 segment=segment.id,
                 cluster_id=segment.cluster_id,
@@ -97,7 +97,7 @@ def reading_plan(route: Route, lanes: Collection[str] | None) -> ReadingPlan:
     )
 
 
-def replaced_topics(before: Mapping[str, Source], now: Mapping[str, Source]) -> tuple[str, ...]:
+def replaced_topics(before: Mapping[str, TopicSource], now: Mapping[str, TopicSource]) -> tuple[str, ...]:
     """Topics whose name stands for another topic now: what was read and committed of the old ones means nothing."""
     both = sorted(before.keys() & now.keys())
     ids = {name: (before[name].topic_id, now[name].topic_id) for name in both}
@@ -111,7 +111,7 @@ def marks_within(marks: Iterable[Mark], offsets: OffsetRanges) -> Iterator[Mark]
             yield Mark(start=start, end=end, state=mark.state, count=mark.count, deferred_s=mark.deferred_s)
 
 
-def joined(marks: Iterable[Mark]) -> Iterator[Mark]:
+def join_marks(marks: Iterable[Mark]) -> Iterator[Mark]:
     """Neighbours in the same state with the same count as one."""
     last: Mark | None = None
     for mark in marks:

@@ -46,7 +46,7 @@ class NotYetError(Exception):
         self.after_ms = after_ms
 
 
-class Ending(StrEnum):
+class FailureEnding(StrEnum):
     """What a failure asks for; WAIT is none, since nothing was tried."""
 
     RETRY = "retry"
@@ -59,7 +59,7 @@ class Ending(StrEnum):
 class Failure:
     """One try that failed. `after_ms` replaces the rule's wait, and is that of WAIT; `dependency` is for DEFER."""
 
-    ending: Ending
+    ending: FailureEnding
     error: str = ""
     text: str = ""
     after_ms: int | None = None
@@ -129,15 +129,15 @@ def failure_of(error: BaseException) -> Failure:
     except Exception:
         text = ""  # an error whose text cannot be made is still a failed try
     if isinstance(error, RejectError):
-        return Failure(ending=Ending.REJECT, error=name, text=text)
+        return Failure(ending=FailureEnding.REJECT, error=name, text=text)
     if isinstance(error, DependencyDownError):
-        return Failure(ending=Ending.DEFER, error=name, text=text, dependency=_dependency_of(error))
+        return Failure(ending=FailureEnding.DEFER, error=name, text=text, dependency=_dependency_of(error))
     if isinstance(error, NotYetError):
-        return Failure(ending=Ending.WAIT, error=name, text=text, after_ms=error.after_ms)
+        return Failure(ending=FailureEnding.WAIT, error=name, text=text, after_ms=error.after_ms)
     after_ms = None
     if isinstance(error, RetryLaterError):
         after_ms = _wait_ms(error)
-    return Failure(ending=Ending.RETRY, error=name, text=text, after_ms=after_ms)
+    return Failure(ending=FailureEnding.RETRY, error=name, text=text, after_ms=after_ms)
 
 
 def _dependency_of(error: DependencyDownError) -> str:

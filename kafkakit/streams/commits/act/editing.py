@@ -1,7 +1,7 @@
 """Editing the commits of one cluster: write the journal, look once more, write, look whether the new commits stand.
 
 Journals of edits are kept on this host, one file an edit, in the order of their names. What an edit needs to know is
-read by `Observer` in `kafkakit/streams/commits/act/reading.py`.
+read by `GroupObserver` in `kafkakit/streams/commits/act/reading.py`.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ from kafkakit.execution.act.journal_files import DiskFile, LineFile, LineJournal
 from kafkakit.ports.acting import Clock, Reporter
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import GroupAdmin, LogReader
-from kafkakit.streams.commits.act.reading import Observer, PartitionScope, read_broker_limits
+from kafkakit.streams.commits.act.reading import GroupObserver, PartitionScope, read_broker_limits
 from kafkakit.streams.commits.decide.editing.decision import (
     check_left,
     check_quiet,
@@ -33,7 +33,7 @@ from kafkakit.streams.commits.decide.editing.decision import (
     decide_edit,
     finish_plan,
     refusal_words,
-    settled,
+    require_settled,
     standings_after,
     times_wanted,
     undo_plan,
@@ -43,15 +43,15 @@ from kafkakit.streams.commits.decide.editing.edit import (
     GRAMMAR,
     CommitChange,
     CommitStanding,
+    EditOpening,
     EditOutcome,
     EditPlan,
     EditRecord,
     EditRequest,
-    Opening,
+    EditSubject,
+    EditVerdict,
     PartitionEdit,
     PartitionResult,
-    Verdict,
-    What,
     change_data,
     fold,
     same_commit,
@@ -61,7 +61,7 @@ from kafkakit.streams.commits.decide.editing.edit import (
 Confirm = Callable[[str], bool]
 
 
-class EditJournal(LineJournal[What, EditRecord | None]):
+class EditJournal(LineJournal[EditSubject, EditRecord | None]):
     """One edit's journal, open for writing."""
 
     def __init__(self, file: LineFile, clock: Clock) -> None:
@@ -72,27 +72,27 @@ class EditJournal(LineJournal[What, EditRecord | None]):
         """What the lines so far mean; None before the first."""
         return self.state
 
-    def open(self, opening: Opening) -> None:
+    def open(self, opening: EditOpening) -> None:
         """Record whose edit it is; the first line."""
-        self.check(What.OPEN, line_data(opening))
+        self.check(EditSubject.OPEN, line_data(opening))
 
     def intend(self, changes: Collection[CommitChange]) -> int:
         """Record what is about to be written, with what it replaces; returns the number that `answered` refers to."""
-        return self.intent(What.WRITE, {"changes": [change_data(change) for change in changes]})
+        return self.intent(EditSubject.WRITE, {"changes": [change_data(change) for change in changes]})
 
     def answered(self, intent: int, answers: Mapping[TopicPartition, ItemError | str | None]) -> None:
         """Record the brokers' answers (None: accepted)."""
         rows = [[*key, None if error is None else str(error)] for key, error in sorted(answers.items())]
-        self._write(RecordKind.EFFECT, What.WRITE, {"answers": rows}, intent)
+        self._write(RecordKind.EFFECT, EditSubject.WRITE, {"answers": rows}, intent)
 
     def found(self, standings: Mapping[TopicPartition, CommitStanding]) -> None:
         """Record which commits stand."""
         rows = [[*key, standing.value] for key, standing in sorted(standings.items())]
-        self.check(What.FOUND, {"partitions": rows})
+        self.check(EditSubject.FOUND, {"partitions": rows})
 
-    def end(self, verdict: Verdict) -> None:
+    def end(self, verdict: EditVerdict) -> None:
         """Record how it came out."""
-        self.check(What.END, {"verdict": verdict.value})
+        self.check(EditSubject.END, {"verdict": verdict.value})
 
 
 class EditedCluster:
@@ -114,7 +114,7 @@ class EditedCluster:
             raise InputError("the cluster", problem)
         limit = read_broker_limits(admin, info).strictest
         self.cluster_id, self._reporter, self._clock, self._program = info.cluster_id, reporter, clock, program
-        self._observer = Observer(groups, log, cluster_id=info.cluster_id, limit_chars=limit)
+        self._observer = GroupObserver(groups, log, cluster_id=info.cluster_id, limit_chars=limit)
         self._edits = Edits(edits_folder(state_dir, info.cluster_id), clock)
         self._editor = Editor(groups, log, reporter, self.recovery_commands)
 
@@ -143,7 +143,7 @@ class EditedCluster:
             raise RefusedError(words, hint=self.recovery_commands(interrupted[0]))
         self._reporter.warn(f"{words}; {self.recovery_commands(interrupted[0])}")
 
-    def carry_out(self, plan: EditPlan, opening: Opening, confirm: Confirm | None) -> EditOutcome:
+    def carry_out(self, plan: EditPlan, opening: EditOpening, confirm: Confirm | None) -> EditOutcome:
         """Write a plan in a journal of its own, if `confirm` (None: no question) agrees."""
         journal = self._edits.begin(plan.verb, plan.group)
         return self._carry_out(plan, journal, opening, confirm)
@@ -186,7 +186,7 @@ class EditedCluster:
         return finish_plan(record, observed)
 
     def undo(
-        self, journal: EditJournal, record: EditRecord, plan: EditPlan, opening: Opening, confirm: Confirm | None
+        self, journal: EditJournal, record: EditRecord, plan: EditPlan, opening: EditOpening, confirm: Confirm | None
     ) -> EditOutcome:
         """Carry out the undo of a journal, and record there that it is undone."""
         outcome = self.carry_out(plan, opening, confirm)
@@ -201,11 +201,11 @@ class EditedCluster:
             standings = standings_after(plan, record)
             journal.found(standings)
             is_whole = set(standings.values()) <= {CommitStanding.NEW}
-            journal.end(Verdict.COMPLETE if is_whole else Verdict.INCOMPLETE)
+            journal.end(EditVerdict.COMPLETE if is_whole else EditVerdict.INCOMPLETE)
         return outcome
 
     def _carry_out(
-        self, plan: EditPlan, journal: EditJournal, opening: Opening | None, confirm: Confirm | None
+        self, plan: EditPlan, journal: EditJournal, opening: EditOpening | None, confirm: Confirm | None
     ) -> EditOutcome:
         if plan.is_empty:
             return EditOutcome(plan=plan)
@@ -236,14 +236,14 @@ class EditedCluster:
     def _record_undone(self, undone: EditJournal, record: EditRecord) -> None:
         """Add the end of their edits to the other journals: the commits stand, and the undo's own journal has it."""
         try:
-            undone.end(Verdict.UNDONE)
+            undone.end(EditVerdict.UNDONE)
             for name in self._edits.interrupted(record.opening.group):
                 other = self._edits.named(name)
                 # An earlier undo of the same edit that was interrupted wanted just what stands now.
                 if other.record is not None and other.record.opening.undoes == undone.name:
-                    other.end(Verdict.COMPLETE)
+                    other.end(EditVerdict.COMPLETE)
             if record.opening.undoes is not None:
-                self._edits.named(record.opening.undoes).end(Verdict.COMPLETE)
+                self._edits.named(record.opening.undoes).end(EditVerdict.COMPLETE)
         except KafkakitError as error:
             self._reporter.warn(f"the old commits are back, but an older journal cannot record it: {error.message}")
 
@@ -262,7 +262,7 @@ class Editor:
         """`ways_on` gives the commands that finish or undo the edit of a journal."""
         self._groups, self._log, self._reporter, self._ways_on = groups, log, reporter, ways_on
 
-    def carry_out(self, plan: EditPlan, journal: EditJournal, opening: Opening | None) -> EditOutcome:
+    def carry_out(self, plan: EditPlan, journal: EditJournal, opening: EditOpening | None) -> EditOutcome:
         """Make the plan's changes; `opening` is None where the journal is one that continues.
 
         Raises `RefusedError` when the group is live or a commit is not as planned and nothing was written yet, and
@@ -284,13 +284,13 @@ class Editor:
                 f"it is unknown whether the edit was written: {error.message}", hint=self._ways_on(journal.name)
             ) from None
 
-    def remove_bare_group(self, plan: EditPlan, journal: EditJournal, opening: Opening | None) -> EditOutcome:
+    def remove_bare_group(self, plan: EditPlan, journal: EditJournal, opening: EditOpening | None) -> EditOutcome:
         """Delete a group that has no commits; its journal says so, and has nothing that could be undone."""
         check_removable(plan.group, self._groups.describe([plan.group])[plan.group])
         if opening is not None:
             journal.open(opening)
         problem = self.remove_group(plan.group)
-        verdict = Verdict.NOTHING if problem else Verdict.COMPLETE
+        verdict = EditVerdict.NOTHING if problem else EditVerdict.COMPLETE
         journal.end(verdict)
         return EditOutcome(plan=plan, journal=journal.name, verdict=verdict, group_problem=problem)
 
@@ -298,7 +298,7 @@ class Editor:
         """Delete a group whose commits are deleted; returns why it is still there, "" when it is gone."""
         try:
             # The coordinator would delete a newer commit with the group, and no journal holds that.
-            if settled(group, self._groups.committed(group)):
+            if require_settled(group, self._groups.committed(group)):
                 return "another process committed for it since"
             error = self._groups.delete(group)
         except KafkakitError as failure:
@@ -306,7 +306,7 @@ class Editor:
         return "" if error is None or error.name == "GroupIdNotFoundError" else refusal_words(error)
 
     def _carry_out(self, plan: EditPlan, edits: Sequence[PartitionEdit], journal: EditJournal) -> EditOutcome:
-        ended = journal.record.verdict if journal.record and journal.record.changes else Verdict.NOTHING
+        ended = journal.record.verdict if journal.record and journal.record.changes else EditVerdict.NOTHING
         intent = journal.intend([_change(edit) for edit in edits])
         answers: Answers = {}
         refusal: KafkakitError | None = None
@@ -324,7 +324,7 @@ class Editor:
                 break
         if refusal is not None and not answers:
             journal.answered(intent, {edit.partition: f"not written: {refusal.message}" for edit in edits})
-            if ended is not Verdict.OPEN:  # one that continues may have written before
+            if ended is not EditVerdict.OPEN:  # one that continues may have written before
                 journal.end(ended)
             raise refusal
         standings = self._look(plan.group, edits, journal.name)
@@ -352,7 +352,7 @@ class Editor:
             except KafkakitError as error:
                 return answers, error
             answers |= self._write(plan.group, left, with_group=with_group)
-            left = [edit for edit in left if _moved(answers.get(edit.partition))]
+            left = [edit for edit in left if _is_moved(answers.get(edit.partition))]
             if not left:
                 break
         return answers, None
@@ -371,12 +371,13 @@ class Editor:
                 continue
             if place is None or place.topic_id != edit.topic_id:
                 raise RefusedError(f"{edit.partition}: its topic was deleted or recreated since the plan")
-        now = settled(group, self._groups.committed(group, [edit.partition for edit in edits]))
+        now = require_settled(group, self._groups.committed(group, [edit.partition for edit in edits]))
         for edit in edits:
             held = now.get(edit.partition)
             if not same_commit(held, edit.before) and not (is_again and same_commit(held, edit.after)):
                 raise RefusedError(
-                    f"{edit.partition}: the commit changed since the plan ({_at(edit.before)}, now {_at(held)})",
+                    f"{edit.partition}: the commit changed since the plan "
+                    f"({_offset_text(edit.before)}, now {_offset_text(held)})",
                     hint="another process commits for this group; look again and plan again",
                 )
 
@@ -402,19 +403,19 @@ class Editor:
 
     def _look(self, group: str, edits: Sequence[PartitionEdit], journal: str) -> dict[TopicPartition, CommitStanding]:
         try:
-            now = settled(group, self._groups.committed(group, [edit.partition for edit in edits]))
+            now = require_settled(group, self._groups.committed(group, [edit.partition for edit in edits]))
         except TryLaterError as error:
             raise TryLaterError(
                 f"it is unknown whether the edit was written: {error.message}", hint=self._ways_on(journal)
             ) from None
-        return {edit.partition: _standing(edit, now.get(edit.partition)) for edit in edits}
+        return {edit.partition: _standing_of(edit, now.get(edit.partition)) for edit in edits}
 
 
 def _change(edit: PartitionEdit) -> CommitChange:
     return CommitChange(partition=edit.partition, topic_id=edit.topic_id, old=edit.before, new=edit.after)
 
 
-def _standing(edit: PartitionEdit, now: CommittedOffset | None) -> CommitStanding:
+def _standing_of(edit: PartitionEdit, now: CommittedOffset | None) -> CommitStanding:
     if same_commit(now, edit.after):
         return CommitStanding.NEW
     return CommitStanding.OLD if same_commit(now, edit.before) else CommitStanding.OTHER
@@ -422,12 +423,12 @@ def _standing(edit: PartitionEdit, now: CommittedOffset | None) -> CommitStandin
 
 def _verdict(
     standings: Mapping[TopicPartition, CommitStanding], answers: Mapping[TopicPartition, ItemError | None]
-) -> Verdict:
+) -> EditVerdict:
     kinds = set(standings.values())
     if kinds <= {CommitStanding.NEW}:
-        return Verdict.COMPLETE
+        return EditVerdict.COMPLETE
     may_come = any(_may_come(answer) for answer in answers.values())
-    return Verdict.NOTHING if kinds == {CommitStanding.OLD} and not may_come else Verdict.INCOMPLETE
+    return EditVerdict.NOTHING if kinds == {CommitStanding.OLD} and not may_come else EditVerdict.INCOMPLETE
 
 
 def _may_come(answer: ItemError | None) -> bool:
@@ -435,7 +436,7 @@ def _may_come(answer: ItemError | None) -> bool:
     return answer is not None and answer.retriable
 
 
-def _moved(answer: ItemError | None) -> bool:
+def _is_moved(answer: ItemError | None) -> bool:
     return answer is not None and answer.name in MOVED_NAMES
 
 
@@ -461,7 +462,7 @@ def _result(
     return PartitionResult(partition=key, standing=standing, problem=problem)
 
 
-def _at(commit: CommittedOffset | None) -> str:
+def _offset_text(commit: CommittedOffset | None) -> str:
     return "none" if commit is None else f"at {commit.offset}"
 
 
@@ -511,10 +512,10 @@ class Edits:
     def last(self, group: str | None = None) -> EditJournal:
         """The newest edit that can be undone: no undo itself, and not undone yet; `UsageError` when there is none."""
         records = self.records()
-        undone = _undone(records)
+        undone = _undone_edits(records)
         for path, record in reversed(records):
             is_asked = group is None or record.opening.group == group
-            may_have_written = record.changes and record.verdict is not Verdict.NOTHING
+            may_have_written = record.changes and record.verdict is not EditVerdict.NOTHING
             if is_asked and record.opening.undoes is None and may_have_written and Path(path).name not in undone:
                 return self.named(path)
         raise self._none(group, "undone")
@@ -525,7 +526,7 @@ class Edits:
         Its path, and whether it is damaged; None when there is none. Where one is, `last` may not be the edit meant. An
         undo of that very edit is not in doubt: it is repeated.
         """
-        undone = _undone(self.records())
+        undone = _undone_edits(self.records())
         for path in sorted(self._folder.glob(f"*{SUFFIX}"), reverse=True):
             if path.name <= Path(since.name).name:
                 return None
@@ -539,17 +540,17 @@ class Edits:
                 continue
             if record.opening.undoes is not None and Path(record.opening.undoes).name == Path(since.name).name:
                 continue
-            if record.is_open or record.verdict is Verdict.INCOMPLETE:
+            if record.is_open or record.verdict is EditVerdict.INCOMPLETE:
                 return str(path), False
         return None
 
     def last_unfinished(self, group: str | None = None) -> EditJournal:
         """The newest edit, or undo, that did not get to write everything; `UsageError` when there is none."""
         records = self.records()
-        undone = _undone(records)
+        undone = _undone_edits(records)
         for path, record in reversed(records):
             is_asked = group is None or record.opening.group == group
-            is_unfinished = record.is_open or record.verdict is Verdict.INCOMPLETE
+            is_unfinished = record.is_open or record.verdict is EditVerdict.INCOMPLETE
             if is_asked and is_unfinished and Path(path).name not in undone:
                 return self.named(path)
         raise self._none(group, "finished")
@@ -557,7 +558,7 @@ class Edits:
     def interrupted(self, group: str) -> tuple[str, ...]:
         """The journals of edits of a group that may have written and did not end, oldest first."""
         records = self.records()
-        undone = _undone(records)
+        undone = _undone_edits(records)
         return tuple(
             path
             for path, record in records
@@ -569,13 +570,13 @@ class Edits:
         return UsageError(f"no edit{of_group} is on record here that could be {what}", hint=f"looked in {self._folder}")
 
 
-def _undone(records: Iterable[tuple[str, EditRecord]]) -> frozenset[str]:
+def _undone_edits(records: Iterable[tuple[str, EditRecord]]) -> frozenset[str]:
     """The file names of edits that were taken back, whether or not their own journals got to say so."""
     names = set()
     for path, record in records:
-        if record.verdict is Verdict.UNDONE:
+        if record.verdict is EditVerdict.UNDONE:
             names.add(Path(path).name)
-        elif record.opening.undoes is not None and record.verdict is Verdict.COMPLETE:
+        elif record.opening.undoes is not None and record.verdict is EditVerdict.COMPLETE:
             names.add(Path(record.opening.undoes).name)
     return frozenset(names)
 

@@ -41,22 +41,22 @@ from kafkakit.core.errors import (
 )
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms
-from kafkakit.core.text import printable, shell_command, shown_name, some
+from kafkakit.core.text import few_of, sanitize, shell_command, shown_name
 from kafkakit.execution.act.retrier import fetch_answers
 from kafkakit.ports.acting import Clock, Reporter, Screen, repeat_every
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import ClusterClients, GroupAdmin, LogReader
-from kafkakit.streams.commits.decide.editing.changes import Observed, SeenPartition
-from kafkakit.streams.commits.decide.editing.decision import check_left, check_quiet, check_removable, settled
+from kafkakit.streams.commits.decide.editing.changes import GroupObservation, SeenPartition
+from kafkakit.streams.commits.decide.editing.decision import check_left, check_quiet, check_removable, require_settled
 from kafkakit.streams.commits.decide.group_look import (
     ALL,
     LIMIT_KEY,
     CommitScope,
     GroupLook,
-    Limits,
+    MetadataLimits,
     bare_look,
     failed_look,
-    foreign,
+    foreign_commits,
     is_unstable,
     no_such_group,
     nothing_in_scope,
@@ -110,7 +110,7 @@ class Inspector:
     ) -> None:
         self._groups, self._log, self._admin, self._clock, self._known = groups, log, admin, clock, known
         self._times, self._program = RecordTimes(log), program
-        self._limits: Limits | None = None
+        self._limits: MetadataLimits | None = None
         self._version: str | None = None
         self._cluster_id = ""
         self._copies: tuple[list[Checkpoints], tuple[OffsetSync, ...]] | None = None
@@ -126,7 +126,7 @@ class Inspector:
         self.limits()
         return self._cluster_id
 
-    def limits(self) -> Limits:
+    def limits(self) -> MetadataLimits:
         """The brokers' limits, read once; without the right to read them nothing is known of them."""
         if self._limits is None:
             info = self._admin.cluster()
@@ -203,7 +203,7 @@ class Inspector:
                 yield failed_look(group, self._cluster_id, self._now_ms(), limits, error)
 
     def _committed(
-        self, group: str, described: GroupDescription | ItemError | None, scope: CommitScope, limits: Limits
+        self, group: str, described: GroupDescription | ItemError | None, scope: CommitScope, limits: MetadataLimits
     ) -> GroupLook:
         if not isinstance(described, GroupDescription):
             raise refused_group(group, described)
@@ -230,7 +230,7 @@ class Inspector:
     def _explained(self, look: GroupLook) -> GroupLook:
         owners: dict[TopicPartition, str] = {}
         copies: dict[TopicPartition, CopiedFrom] = {}
-        for facts in foreign(look)[:MOST_OWNERS]:
+        for facts in foreign_commits(look)[:MOST_OWNERS]:
             origin = None if facts.identity is None else find_origin(facts.metadata, facts.identity, *self._all_known())
             if origin is not None and facts.key is not None:
                 owners[facts.key] = origin.sentence
@@ -276,7 +276,7 @@ class Inspector:
         return epoch_ms(self._clock.now())
 
 
-def read_broker_limits(admin: ClusterAdmin, info: ClusterInfo) -> Limits:
+def read_broker_limits(admin: ClusterAdmin, info: ClusterInfo) -> MetadataLimits:
     """The brokers' limits of metadata; without the right to read configurations none of them is known."""
     ids = sorted(broker.id for broker in info.brokers)
     try:
@@ -362,7 +362,7 @@ def _one_a_partition(places: list[Place], most: int) -> tuple[list[Place], list[
     return list(batch.items()), rest
 
 
-class Shown:
+class GroupDisplay:
     """Looks on a terminal as a table in place, elsewhere as one line a change."""
 
     def __init__(self, screen: Screen, *, rows: int, in_place: bool) -> None:
@@ -395,7 +395,7 @@ def watch_group(
     look: Callable[[], GroupLook],
     clock: Clock,
     reporter: Reporter,
-    shown: Shown,
+    shown: GroupDisplay,
     *,
     first: GroupLook,
     every_s: float,
@@ -455,21 +455,21 @@ class PartitionScope:
     with_group: bool = False
 
 
-class Observer:
+class GroupObserver:
     """Looks at one group of one cluster; `limit_chars` is what its brokers accept as metadata."""
 
     def __init__(self, groups: GroupAdmin, log: LogReader, *, cluster_id: str, limit_chars: int) -> None:
         self._groups, self._log = groups, log
         self._cluster_id, self._limit_chars = cluster_id, limit_chars
 
-    def look(self, group: str, scope: PartitionScope, times_ms: Collection[int], now: datetime) -> Observed:
+    def look(self, group: str, scope: PartitionScope, times_ms: Collection[int], now: datetime) -> GroupObservation:
         """The group and the partitions in scope; raises `RefusedError` for a live group, `UsageError` for names that
         do not exist, and `TryLaterError` for an open transaction or an answer that did not come."""
         description = self._checked(group, scope.with_group, (scope.topic,) if scope.deletes else ())
         answers = self._groups.committed(group)
         if scope.deletes and not scope.with_group:
             answers = {key: answer for key, answer in answers.items() if key.topic == scope.topic}
-        commits = settled(group, answers)
+        commits = require_settled(group, answers)
         if scope.with_group:
             if description.state is GroupState.DEAD and not commits:
                 raise UsageError(f"group {shown_name(group)} does not exist")
@@ -477,20 +477,22 @@ class Observer:
         else:
             keys = self._keys(group, scope, commits)
         if scope.single and len(keys) != 1:
-            count = f"group {shown_name(group)} committed for {len(keys)}: {some(keys)}"
+            count = f"group {shown_name(group)} committed for {len(keys)}: {few_of(keys)}"
             hint = "name it: --topic NAME --partition N"
             raise UsageError(f"offsets belong to one partition, and {count}", hint=hint)
         return self._observed(group, keys, commits, times_ms, now, description, scope)
 
     def look_at(
         self, group: str, keys: Collection[TopicPartition], now: datetime, *, deletes: bool = False
-    ) -> Observed:
+    ) -> GroupObservation:
         """The group and just these partitions, without those of topics that are not there any more.
 
         With `deletes` their commits are only deleted, and the group may be live.
         """
         description = self._checked(group, False, {key.topic for key in keys} if deletes else ())
-        commits = settled(group, self._groups.committed(group, keys) if deletes else self._groups.committed(group))
+        commits = require_settled(
+            group, self._groups.committed(group, keys) if deletes else self._groups.committed(group)
+        )
         there = self._log.places(sorted({key.topic for key in keys}))
         return self._observed(group, sorted(k for k in keys if k.topic in there), commits, (), now, description)
 
@@ -535,24 +537,24 @@ class Observer:
         if scope.deletes:
             self._check_deletable(group, scope.topic, places, committed)
         if places is None:
-            raise UsageError(f"topic {printable(scope.topic)} does not exist")
+            raise UsageError(f"topic {sanitize(scope.topic)} does not exist")
         if unknown := sorted(set(scope.partitions) - set(places.leaders)):
-            raise UsageError(f"topic {printable(scope.topic)} has no partition {unknown[0]}")
+            raise UsageError(f"topic {sanitize(scope.topic)} has no partition {unknown[0]}")
         if scope.partitions:
             return [TopicPartition(scope.topic, number) for number in sorted(set(scope.partitions))]
         if scope.uncommitted:
             return [TopicPartition(scope.topic, number) for number in sorted(places.leaders)]
         if not committed:
-            raise UsageError(f"group {shown_name(group)} committed nothing for topic {printable(scope.topic)}")
+            raise UsageError(f"group {shown_name(group)} committed nothing for topic {sanitize(scope.topic)}")
         return [key for key in committed if not scope.deletes or places is None or key.partition in places.leaders]
 
     def _named(self, named: Mapping[TopicPartition, str]) -> list[TopicPartition]:
         there = self._log.places(sorted({key.topic for key in named}))
         for key, where in named.items():
             if key.topic not in there:
-                raise UsageError(f"{where}: topic {printable(key.topic)} does not exist")
+                raise UsageError(f"{where}: topic {sanitize(key.topic)} does not exist")
             if key.partition not in there[key.topic].leaders:
-                raise UsageError(f"{where}: topic {printable(key.topic)} has no partition {key.partition}")
+                raise UsageError(f"{where}: topic {sanitize(key.topic)} has no partition {key.partition}")
         return sorted(named)
 
     def _check_deletable(
@@ -562,7 +564,9 @@ class Observer:
         leaders = places.leaders if places is not None else {}
         if committed and all(key.partition not in leaders for key in committed):
             do = "does" if len(committed) == 1 else "do"
-            what = f"topic {printable(topic)} does not exist" if places is None else f"{some(committed)} {do} not exist"
+            what = (
+                f"topic {sanitize(topic)} does not exist" if places is None else f"{few_of(committed)} {do} not exist"
+            )
             raise RefusedError(
                 f"{what} any more, and brokers delete single commits only for partitions that exist",
                 hint="delete them with the group, which must have no members: "
@@ -578,13 +582,13 @@ class Observer:
         now: datetime,
         description: GroupDescription,
         scope: PartitionScope | None = None,
-    ) -> Observed:
+    ) -> GroupObservation:
         places = self._log.places(sorted({key.topic for key in keys})) if keys else {}
         with_group = scope is not None and scope.with_group
         gone = [key for key in keys if key.topic not in places or key.partition not in places[key.topic].leaders]
         if gone and not with_group:
             raise UsageError(
-                f"topic {printable(gone[0].topic)} does not exist any more, though the group has commits for it",
+                f"topic {sanitize(gone[0].topic)} does not exist any more, though the group has commits for it",
                 hint="give the topic with --topic",
             )
         spans = self._log.spans(keys) if keys else {}
@@ -592,10 +596,10 @@ class Observer:
             error = spans[key]
             if isinstance(error, ItemError) and error.is_denied:
                 raise OperationFailedError(
-                    f"topic {printable(key.topic)} cannot be read: {error}", hint="it needs the right DESCRIBE on it"
+                    f"topic {sanitize(key.topic)} cannot be read: {error}", hint="it needs the right DESCRIBE on it"
                 )
         at = {ms: self._log.offsets_at(dict.fromkeys(keys, ms)) for ms in sorted(set(times_ms))}
-        return Observed(
+        return GroupObservation(
             cluster_id=self._cluster_id,
             taken_at=now,
             group=description,

@@ -131,7 +131,7 @@ def watch(
     kafkakit --profile prod streams commits watch payments --interval 2s
     """
     from kafkakit.core.quantities import parse_duration
-    from kafkakit.streams.commits.act.reading import Shown, watch_group
+    from kafkakit.streams.commits.act.reading import GroupDisplay, watch_group
     from kafkakit.streams.commits.report.groups import group_report
 
     cli = cli_context(ctx)
@@ -144,7 +144,7 @@ def watch(
                 lambda: inspector.look(group, within),
                 opened.clock,
                 cli.output,
-                Shown(screen, rows=options.DrawingOptions().rows, in_place=cli.output.animate),
+                GroupDisplay(screen, rows=options.DrawingOptions().rows, in_place=cli.output.animate),
                 first=first,
                 every_s=every_s,
                 count=count,

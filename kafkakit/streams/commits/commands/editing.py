@@ -26,10 +26,10 @@ from kafkakit.streams.commits.decide.editing.edit import (
     EditAllowances,
     EditPlan,
     EditRequest,
-    Landing,
     Reject,
     Replay,
     Reset,
+    ResetTarget,
     Skip,
     Translate,
     Unack,
@@ -68,7 +68,7 @@ def edit(
         cluster.check_no_interrupted(group, applies=not consent.dry_run)
         if consent.dry_run:
             return show_plan(ctx, plan, verb_name(request.verb), group)
-        outcome = cluster.carry_out(plan, opening_of(plan, reason), asking(ctx, plan, consent))
+        outcome = cluster.carry_out(plan, opening_of(plan, reason), prepare_question(ctx, plan, consent))
     undo = shell_command("streams commits undo", "last", program=cli.program, group=group)
     session.finish(cli, outcome_report(outcome, str(undo)))
     return None
@@ -112,7 +112,7 @@ def show_plan(ctx: typer.Context, plan: EditPlan, verb: str, argument: str) -> N
     session.finish(cli, plan_report(plan, str(again)))
 
 
-def asking(ctx: typer.Context, plan: EditPlan, consent: EditConsent) -> Callable[[str], bool] | None:
+def prepare_question(ctx: typer.Context, plan: EditPlan, consent: EditConsent) -> Callable[[str], bool] | None:
     """Print the plan that is about to be written, and give the question; None if no question is asked."""
     from kafkakit.streams.commits.report.edits import plan_text
 
@@ -182,7 +182,7 @@ def reset(
     if from_csv:
         topic, source = choice.topic_of_rows, "stdin" if from_csv == "-" else from_csv
         targets = read_offset_file(read_input(from_csv, MAX_BYTES), source, group, topic)
-        verb = Reset(landing=Landing.FILE, targets=targets, keep_done=keep_done)
+        verb = Reset(landing=ResetTarget.FILE, targets=targets, keep_done=keep_done)
         scope, words = options.named_scope(targets), f"the offsets of {source}"
     else:
         landing, value, words = parse_target(to, system_clock().now(), options.local_time)
@@ -406,7 +406,7 @@ def undo(
         if consent.dry_run:
             return show_plan(ctx, plan, "undo", journal)
         opening = options.opening_of(plan, reason)
-        outcome = cluster.undo(found, record, plan, opening, asking(ctx, plan, consent))
+        outcome = cluster.undo(found, record, plan, opening, prepare_question(ctx, plan, consent))
     session.finish(cli, outcome_report(outcome))
     return None
 
@@ -438,6 +438,6 @@ def finish(
         consent.check_expected(plan)
         if consent.dry_run:
             return show_plan(ctx, plan, "finish", journal)
-        outcome = cluster.finish(found, record, plan, asking(ctx, plan, consent))
+        outcome = cluster.finish(found, record, plan, prepare_question(ctx, plan, consent))
     session.finish(cli, outcome_report(outcome))
     return None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from kafkakit.core.model import TopicPartition
     from kafkakit.streams.commits.act.reading import PartitionScope
-    from kafkakit.streams.commits.decide.editing.edit import EditPlan, FileTarget, Opening
+    from kafkakit.streams.commits.decide.editing.edit import EditOpening, EditPlan, FileTarget
     from kafkakit.streams.commits.report.commits import DrawingStyle
     from kafkakit.streams.model.commit import CommitIdentity
 
@@ -276,7 +276,7 @@ class RecordEditOptions:
     consent: EditConsent
 
 
-def opening_of(plan: EditPlan, reason: str) -> Opening:
+def opening_of(plan: EditPlan, reason: str) -> EditOpening:
     """The first line of the plan's journal: whose edit it is, and why."""
     from kafkakit.adapters.host import this_holder
     from kafkakit.streams.commits.decide.editing.edit import opening_for

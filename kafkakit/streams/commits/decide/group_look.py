@@ -23,8 +23,8 @@ from kafkakit.core.cluster_facts import (
 from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.options import Completion, option
-from kafkakit.core.text import printable, shell_command, shown_name, some
-from kafkakit.streams.model.commit import CommitIdentity, Problem, amount
+from kafkakit.core.text import few_of, sanitize, shell_command, shown_name
+from kafkakit.streams.model.commit import CommitIdentity, PayloadProblem, amount
 from kafkakit.streams.model.dialects.dialect import KAFKA_LIMIT, CommitFacts, CopiedFrom, TimeSpan
 from kafkakit.streams.model.dialects.registry import dialect_named, read_metadata
 from kafkakit.streams.model.log_batches import RecordTime, TimeKind, record_at
@@ -51,7 +51,7 @@ ALL = CommitScope()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class MetadataLimits:
     """The limit of each broker that told it, and the strictest: the one to keep, since any broker may coordinate.
 
     `unknown` are brokers that did not answer. `strictest` is Kafka's default where none did, and `is_known` False.
@@ -89,7 +89,7 @@ class GroupLook:
     at_ms: int
     type: GroupType
     state: GroupState
-    limits: Limits
+    limits: MetadataLimits
     members: tuple[GroupMember, ...] = ()
     commits: tuple[CommitFacts, ...] = ()
     refused: Mapping[TopicPartition, ItemError]
@@ -111,7 +111,7 @@ class GroupLook:
 def no_such_group(group: str, known: Collection[str], program: str) -> UsageError:
     """The error for a group that is not there, with names that are like it."""
     near = get_close_matches(group, sorted(known), n=NEAR_NAMES)
-    names = " or ".join(printable(name) for name in near)
+    names = " or ".join(sanitize(name) for name in near)
     like = f"is it {names}?" if near else f"the cluster has {amount(len(known), 'group')};"
     return UsageError(
         f"group {shown_name(group)} does not exist",
@@ -135,13 +135,13 @@ def nothing_in_scope(look: GroupLook, scope: CommitScope) -> KafkakitError:
             hint="brokers keep its place, record by record: "
             + str(shell_command("streams lag share-groups", look.group)),
         )
-    where = printable(scope.topic) or "any topic"
+    where = sanitize(scope.topic) or "any topic"
     if scope.partition is not None:
         where += f" partition {scope.partition}"
     topics = sorted({facts.key.topic for facts in look.commits if facts.key is not None})
     near = get_close_matches(scope.topic, topics, n=NEAR_NAMES) or topics[:NEAR_NAMES]
     hint = (
-        f"it committed for {', '.join(printable(topic) for topic in near)}"
+        f"it committed for {', '.join(sanitize(topic) for topic in near)}"
         if near
         else "it committed nothing, or the user in use has no right to DESCRIBE its topics"
     )
@@ -157,13 +157,13 @@ def only_commit(look: GroupLook) -> CommitFacts:
         for key, error in sorted(look.refused.items()):
             raise OperationFailedError(f"the commit for {key} cannot be read: {error}")
         raise OperationFailedError(
-            f"group {shown_name(look.group)} has no commit for {some(sorted(look.uncommitted))}",
+            f"group {shown_name(look.group)} has no commit for {few_of(sorted(look.uncommitted))}",
             hint="a member owns it; where its consumer begins is what auto.offset.reset says",
         )
     keys = [str(facts.key) for facts in look.commits]
     more = f" and {len(keys) - NEAR_NAMES} more" if len(keys) > NEAR_NAMES else ""
     raise UsageError(
-        f"group {shown_name(look.group)} has {len(keys)} commits: {printable(', '.join(keys[:NEAR_NAMES]))}{more}",
+        f"group {shown_name(look.group)} has {len(keys)} commits: {sanitize(', '.join(keys[:NEAR_NAMES]))}{more}",
         hint="name one with --topic and --partition",
     )
 
@@ -173,7 +173,7 @@ UNSTABLE = "UnstableOffsetCommit"
 GONE = "UnknownTopicOrPartition"
 
 
-def failed_look(group: str, cluster_id: str, at_ms: int, limits: Limits, fault: KafkakitError) -> GroupLook:
+def failed_look(group: str, cluster_id: str, at_ms: int, limits: MetadataLimits, fault: KafkakitError) -> GroupLook:
     """A group that could not be read at all."""
     return GroupLook(
         group=group,
@@ -200,7 +200,7 @@ def bare_look(
     *,
     cluster_id: str,
     at_ms: int,
-    limits: Limits,
+    limits: MetadataLimits,
     version: str | None,
     program: str,
 ) -> GroupLook:
@@ -308,9 +308,9 @@ def with_times(look: GroupLook, times: Mapping[tuple[TopicPartition, int], TimeS
     return replace(look, commits=commits)
 
 
-def foreign(look: GroupLook) -> tuple[CommitFacts, ...]:
+def foreign_commits(look: GroupLook) -> tuple[CommitFacts, ...]:
     """Commits whose payload belongs to something else."""
-    return tuple(facts for facts in look.commits if facts.reading.problem is Problem.FOREIGN)
+    return tuple(facts for facts in look.commits if facts.reading.problem is PayloadProblem.FOREIGN)
 
 
 def shifted_by_copies(look: GroupLook) -> tuple[CommitFacts, ...]:
@@ -338,14 +338,14 @@ def with_findings(
 LIMIT_KEY = "offset.metadata.max.bytes"
 
 
-def read_limits(answers: Mapping[int, Mapping[str, str]], brokers: Iterable[int]) -> Limits:
+def read_limits(answers: Mapping[int, Mapping[str, str]], brokers: Iterable[int]) -> MetadataLimits:
     """The limits out of the brokers' settings; a value that is no number counts as not told."""
     reported: dict[int, int] = {}
     for broker in sorted(answers):
         value = answers[broker].get(LIMIT_KEY, "")
         if value.isascii() and value.isdecimal() and len(value) < 12:
             reported[broker] = int(value)
-    return Limits(of_broker=reported, unknown=tuple(sorted(set(brokers) - reported.keys())))
+    return MetadataLimits(of_broker=reported, unknown=tuple(sorted(set(brokers) - reported.keys())))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,8 @@ from kafkakit.core.findings import Severity
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import format_rough_time
 from kafkakit.core.text import shell_command
-from kafkakit.streams.commits.decide.offset_states import duplicates_of, marked, reach_of
-from kafkakit.streams.model.commit import MarkState, Problem, amount, utc_text
+from kafkakit.streams.commits.decide.offset_states import duplicates_of, marked_offsets, reach_of
+from kafkakit.streams.model.commit import MarkState, PayloadProblem, amount, utc_text
 from kafkakit.streams.model.dialects.dialect import NUL, CommitFacts, CopiedFrom, Hazard
 from kafkakit.streams.model.dialects.registry import dialect_named
 from kafkakit.streams.model.kkm1.encode import CLOSE_HOLES_AT, PAUSE_AT
@@ -41,7 +41,7 @@ def log_hazards(facts: CommitFacts) -> Iterator[Hazard]:
     yield from _beyond_end(facts)
     yield from dialect_named(facts.reading.dialect).hazards(facts)
     yield from _unstable(facts)
-    yield from _gone(facts)
+    yield from _find_gone(facts)
 
 
 def _outside_log(facts: CommitFacts) -> Iterator[Hazard]:
@@ -94,7 +94,7 @@ def _unstable(facts: CommitFacts) -> Iterator[Hazard]:
         )
 
 
-def _gone(facts: CommitFacts) -> Iterator[Hazard]:
+def _find_gone(facts: CommitFacts) -> Iterator[Hazard]:
     if not facts.topic_exists:
         yield Hazard(
             rule="topic-gone",
@@ -110,20 +110,20 @@ SKEW_MS = 60_000  # clocks that differ by less are taken for the same
 FIRST_COMPACT = (4, 1)  # from this version on brokers write the record format that Burrow misreads
 
 _PROBLEM_RULES = {
-    Problem.FOREIGN: ("foreign-payload", Severity.WARNING),
-    Problem.BASE_MISMATCH: ("payload-of-another-offset", Severity.WARNING),
-    Problem.UNKNOWN_VERSION: ("newer-payload", Severity.WARNING),
-    Problem.UNKNOWN_SECTION: ("newer-payload", Severity.WARNING),
-    Problem.TOO_LARGE: ("unreadable-payload", Severity.WARNING),
-    Problem.BAD_TEXT: ("unreadable-payload", Severity.WARNING),
-    Problem.BAD_BODY: ("unreadable-payload", Severity.WARNING),
+    PayloadProblem.FOREIGN: ("foreign-payload", Severity.WARNING),
+    PayloadProblem.BASE_MISMATCH: ("payload-of-another-offset", Severity.WARNING),
+    PayloadProblem.UNKNOWN_VERSION: ("newer-payload", Severity.WARNING),
+    PayloadProblem.UNKNOWN_SECTION: ("newer-payload", Severity.WARNING),
+    PayloadProblem.TOO_LARGE: ("unreadable-payload", Severity.WARNING),
+    PayloadProblem.BAD_TEXT: ("unreadable-payload", Severity.WARNING),
+    PayloadProblem.BAD_BODY: ("unreadable-payload", Severity.WARNING),
 }
 
 
 def payload_hazards(facts: CommitFacts) -> Iterator[Hazard]:
     """All hazards of this kind."""
     yield from _problem(facts)
-    yield from _coarsened(facts)
+    yield from _find_coarsened(facts)
     yield from _size(facts)
     yield from _nul(facts)
     yield from _clocks(facts)
@@ -153,7 +153,7 @@ def _problem(facts: CommitFacts) -> Iterator[Hazard]:
     )
 
 
-def _coarsened(facts: CommitFacts) -> Iterator[Hazard]:
+def _find_coarsened(facts: CommitFacts) -> Iterator[Hazard]:
     if facts.reading.problem is None and facts.reading.is_lossy:
         again = duplicates_of(facts)
         number = f"{again.low:,} to {again.high:,} done records come"
@@ -256,7 +256,7 @@ def _clocks(facts: CommitFacts) -> Iterator[Hazard]:
 
 
 def _ledger(facts: CommitFacts) -> Iterator[Hazard]:
-    rejected = marked(facts.state, MarkState.REJECTED).count
+    rejected = marked_offsets(facts.state, MarkState.REJECTED).count
     if rejected and facts.state.spill is None:
         yield Hazard(
             rule="rejected-without-ledger",

@@ -27,7 +27,7 @@ from kafkakit.streams.model.dialects.registry import dialect_named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class OffsetTally:
     """How many offsets are in each state, from the committed one up to the highest done one.
 
     `done` leaves out rejected and skipped ones, `pending` retrying and deferred ones. `untouched` counts offsets from
@@ -48,7 +48,7 @@ class Tally:
         return self.done + self.rejected + self.skipped + self.pending + self.retrying + self.deferred
 
 
-def tally_of(state: CommitState, log_end: int | None = None) -> Tally:
+def tally_of(state: CommitState, log_end: int | None = None) -> OffsetTally:
     """Count a state's offsets; marks above the highest done offset count too, and shift where `untouched` begins."""
     marked = dict.fromkeys(MarkState, 0)
     for mark in state.marks:
@@ -56,7 +56,7 @@ def tally_of(state: CommitState, log_end: int | None = None) -> Tally:
     reach = reach_of(state)
     done = state.done.count
     pending = reach - state.base - done
-    return Tally(
+    return OffsetTally(
         done=max(0, done - marked[MarkState.REJECTED] - marked[MarkState.SKIPPED]),
         rejected=marked[MarkState.REJECTED],
         skipped=marked[MarkState.SKIPPED],
@@ -72,7 +72,7 @@ def reach_of(state: CommitState) -> int:
     return max([state.end, *(mark.end for mark in state.marks)])
 
 
-def marked(state: CommitState, kind: MarkState) -> OffsetRanges:
+def marked_offsets(state: CommitState, kind: MarkState) -> OffsetRanges:
     """The offsets that carry this mark."""
     return OffsetRanges.of((mark.start, mark.end) for mark in state.marks if mark.state is kind)
 
@@ -117,7 +117,7 @@ def duplicates_of(facts: CommitFacts) -> Duplicates:
     dialect = dialect_named(reading.dialect)
     reader = dialect.reader
     if reading.problem is not None:
-        return _unusable(facts, reader)
+        return _unusable_duplicates(facts, reader)
     if not dialect.is_understood:
         unknown = "no client known here writes metadata like this: what is done above the committed offset is unknown"
         return Duplicates(reader=reader, low=0, high=None, ignoring=None, why=(unknown,))
@@ -131,13 +131,13 @@ def duplicates_of(facts: CommitFacts) -> Duplicates:
             f"{amount(done, 'offset')} done above the committed one: {reader} leaves them out, "
             "a client that ignores metadata gets them again"
         )
-    low, high = _forgotten(facts, why)
+    low, high = _forgotten_bounds(facts, why)
     if facts.span is not None and facts.offset < facts.span.start:
         why.append(f"the log begins at {facts.span.start}: a restart begins there")
     return Duplicates(reader=reader, low=low, high=high, ignoring=done + high, why=tuple(why))
 
 
-def _forgotten(facts: CommitFacts, why: list[str]) -> tuple[int, int]:
+def _forgotten_bounds(facts: CommitFacts, why: list[str]) -> tuple[int, int]:
     """The bounds of what coarsening gave up."""
     state = facts.reading.state
     if not facts.reading.is_lossy:
@@ -163,7 +163,7 @@ def _at_most(facts: CommitFacts) -> int:
     return max(0, tally_of(state).pending - (0 if is_marked else 1))
 
 
-def _unusable(facts: CommitFacts, reader: str) -> Duplicates:
+def _unusable_duplicates(facts: CommitFacts, reader: str) -> Duplicates:
     reading = facts.reading
     head = (
         f"{reader} does not use this payload ({reading.problem}): it starts at {facts.offset} and knows of nothing done"
@@ -216,8 +216,8 @@ def difference(before: CommitState, after: CommitState) -> Difference:
     low = min(before.base, after.base)
     done_before, done_after = _all_done(before, low), _all_done(after, low)
     # What a base passed is done, and its marks are gone with it: only marks that stand can be new.
-    rejected = marked(after, MarkState.REJECTED).minus(marked(before, MarkState.REJECTED))
-    skipped = marked(after, MarkState.SKIPPED).minus(marked(before, MarkState.SKIPPED))
+    rejected = marked_offsets(after, MarkState.REJECTED).minus(marked_offsets(before, MarkState.REJECTED))
+    skipped = marked_offsets(after, MarkState.SKIPPED).minus(marked_offsets(before, MarkState.SKIPPED))
     return Difference(
         base_before=before.base,
         base_after=after.base,
@@ -225,10 +225,10 @@ def difference(before: CommitState, after: CommitState) -> Difference:
         reopened=done_before.minus(done_after),
         rejected=rejected,
         skipped=skipped,
-        deferred=marked(after, MarkState.DEFERRED).minus(marked(before, MarkState.DEFERRED)),
-        retried=_retried(before, after),
-        oldest_moved_ms=_moved(before, after, "oldest_ms"),
-        newest_moved_ms=_moved(before, after, "newest_done_ms"),
+        deferred=marked_offsets(after, MarkState.DEFERRED).minus(marked_offsets(before, MarkState.DEFERRED)),
+        retried=_retried_ranges(before, after),
+        oldest_moved_ms=_moved_by(before, after, "oldest_ms"),
+        newest_moved_ms=_moved_by(before, after, "newest_done_ms"),
     )
 
 
@@ -236,13 +236,13 @@ def _all_done(state: CommitState, low: int) -> OffsetRanges:
     return OffsetRanges.of([(low, state.base), *state.done.ranges])
 
 
-def _moved(before: CommitState, after: CommitState, name: str) -> int | None:
+def _moved_by(before: CommitState, after: CommitState, name: str) -> int | None:
     if before.watermark is None or after.watermark is None:
         return None
     return int(getattr(after.watermark, name) - getattr(before.watermark, name))
 
 
-def _retried(before: CommitState, after: CommitState) -> tuple[tuple[int, int, int, int], ...]:
+def _retried_ranges(before: CommitState, after: CommitState) -> tuple[tuple[int, int, int, int], ...]:
     """`(start, end, tries before, tries after)` where a range is retrying now and was tried less often before."""
     old = [mark for mark in before.marks if mark.state is MarkState.RETRYING]
     found: list[tuple[int, int, int, int]] = []
@@ -292,7 +292,7 @@ _OF_MARK = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class OffsetExplanation:
     """What one offset is, with the sentences that say why."""
 
     offset: int
@@ -321,25 +321,25 @@ def standing_of(facts: CommitFacts, offset: int) -> OffsetStanding:
     return OffsetStanding.UNTOUCHED
 
 
-def explain(facts: CommitFacts, offset: int | None = None, written: TimeSpan | None = None) -> Explanation:
+def explain(facts: CommitFacts, offset: int | None = None, written: TimeSpan | None = None) -> OffsetExplanation:
     """Say what an offset is and why; without one, the committed offset, which is the oldest that is not done.
 
     `written` is when the record at that offset was written, where the log was asked.
     """
     at = facts.first_pending if offset is None else offset
     standing = standing_of(facts, at)
-    sentences = [_what(facts, at, standing), *_since(facts, at, standing, written)]
+    sentences = [_describe_offset(facts, at, standing), *_describe_time(facts, at, standing, written)]
     sentences += _held_up(facts, at, standing)
     sentences += _restart(facts, at, standing)
-    sentences += _who(facts, standing)
-    return Explanation(offset=at, standing=standing, sentences=tuple(sentences))
+    sentences += _describe_holder(facts, standing)
+    return OffsetExplanation(offset=at, standing=standing, sentences=tuple(sentences))
 
 
 def _mark_at(state: CommitState, offset: int) -> Mark | None:
     return next((mark for mark in state.marks if mark.start <= offset < mark.end), None)
 
 
-def _what(facts: CommitFacts, at: int, standing: OffsetStanding) -> str:
+def _describe_offset(facts: CommitFacts, at: int, standing: OffsetStanding) -> str:
     state, span = facts.state, facts.span
     if standing is OffsetStanding.DONE:
         if at < state.base:
@@ -381,7 +381,7 @@ def _what_is_marked(state: CommitState, at: int, standing: OffsetStanding) -> st
     return f"Offset {at} is pending: it was tried {counted} and failed, and will be tried again."
 
 
-def _since(facts: CommitFacts, at: int, standing: OffsetStanding, written: TimeSpan | None) -> list[str]:
+def _describe_time(facts: CommitFacts, at: int, standing: OffsetStanding, written: TimeSpan | None) -> list[str]:
     if standing in (OffsetStanding.UNWRITTEN, OffsetStanding.EXPIRED):
         return []
     span = written if written is not None else facts.oldest_time if at == facts.first_pending else None
@@ -431,7 +431,7 @@ def _restart(facts: CommitFacts, at: int, standing: OffsetStanding) -> list[str]
     return words
 
 
-def _who(facts: CommitFacts, standing: OffsetStanding) -> list[str]:
+def _describe_holder(facts: CommitFacts, standing: OffsetStanding) -> list[str]:
     if standing in (OffsetStanding.EXPIRED, OffsetStanding.DONE, OffsetStanding.REJECTED, OffsetStanding.SKIPPED):
         return []
     if facts.holder is not None:

@@ -10,19 +10,19 @@ from dataclasses import asdict, dataclass
 from textwrap import wrap
 
 from kafkakit.core.findings import Severity
-from kafkakit.core.quantities import counted, format_rough_time
-from kafkakit.core.text import printable, quote
+from kafkakit.core.quantities import count_of, format_rough_time
+from kafkakit.core.text import quote, sanitize
 from kafkakit.report.report import INDENT, FactList, Part, Report, ResultTable, attributes
 from kafkakit.streams.commits.decide.documents import EncodedCommit
 from kafkakit.streams.commits.decide.hazards import hazards_of
 from kafkakit.streams.commits.decide.offset_states import (
     Duplicates,
-    Explanation,
+    OffsetExplanation,
     OffsetStanding,
-    Tally,
+    OffsetTally,
     dialect_words,
     duplicates_of,
-    marked,
+    marked_offsets,
     reach_of,
     tally_of,
 )
@@ -108,8 +108,8 @@ def restart_text(again: Duplicates) -> str:
 
 
 def _head(facts: CommitFacts) -> str:
-    where = "commit" if facts.key is None else printable(str(facts.key))
-    group = f" of group {printable(facts.group)}" if facts.group else ""
+    where = "commit" if facts.key is None else sanitize(str(facts.key))
+    group = f" of group {sanitize(facts.group)}" if facts.group else ""
     return f"{where}{group}: committed {facts.offset}"
 
 
@@ -121,10 +121,10 @@ def _facts(facts: CommitFacts) -> Iterator[tuple[str, str]]:
     nul = ", with the NUL that confluent-kafka adds" if facts.has_nul else ""
     yield "metadata", f"{dialect_words(reading)}; {size}{nul}"
     if reading.problem is not None:
-        yield "not used", printable(f"{reading.problem}{f': {reading.reason}' if reading.reason else ''}")
+        yield "not used", sanitize(f"{reading.problem}{f': {reading.reason}' if reading.reason else ''}")
     elif reading.reason:
-        yield "note", printable(reading.reason)
-    yield from _binding(facts)
+        yield "note", sanitize(reading.reason)
+    yield from _binding_rows(facts)
     if reading.claimed is not None and reading.claimed.done:
         claimed = reading.claimed
         yield "it claims", f"{claimed.done.count:,} done above {claimed.base}: {ranges_text(claimed.done)}"
@@ -140,7 +140,7 @@ def _facts(facts: CommitFacts) -> Iterator[tuple[str, str]]:
         if found:
             yield label, _marks_text(found)
     for label, kind in (("rejected", MarkState.REJECTED), ("skipped", MarkState.SKIPPED)):
-        found_ranges = marked(state, kind)
+        found_ranges = marked_offsets(state, kind)
         if found_ranges:
             yield label, f"{found_ranges.count:,}: {ranges_text(found_ranges)}"
     again = duplicates_of(facts)
@@ -149,13 +149,13 @@ def _facts(facts: CommitFacts) -> Iterator[tuple[str, str]]:
         yield from (("", sentence) for sentence in again.why)
 
 
-def _done_words(tally: Tally) -> str:
+def _done_words(tally: OffsetTally) -> str:
     parts = [f"{tally.done:,}"]
     parts += [f"{n:,} {word}" for n, word in ((tally.rejected, "rejected"), (tally.skipped, "skipped")) if n]
     return " + ".join(parts)
 
 
-def _pending_words(facts: CommitFacts, tally: Tally) -> str:
+def _pending_words(facts: CommitFacts, tally: OffsetTally) -> str:
     waiting = tally.pending + tally.retrying + tally.deferred
     holes = facts.state.done.gaps(facts.state.base, reach_of(facts.state))
     return f"{waiting:,}: {ranges_text(holes)}"
@@ -178,17 +178,17 @@ def _oldest_lines(facts: CommitFacts) -> Iterator[tuple[str, str]]:
         yield "newest done", f"written {utc_text(mark.newest_done_ms)}{age}"
 
 
-def _binding(facts: CommitFacts) -> Iterator[tuple[str, str]]:
+def _binding_rows(facts: CommitFacts) -> Iterator[tuple[str, str]]:
     bound = facts.reading.is_bound
     if bound is True:
         yield "bound", "to this cluster, topic, partition and group"
     elif bound is False:
-        yield "bound", printable(facts.owner) if facts.owner else "to another cluster, topic, partition or group"
+        yield "bound", sanitize(facts.owner) if facts.owner else "to another cluster, topic, partition or group"
     elif facts.reading.problem is None and dialect_named(facts.reading.dialect).is_bound:
         yield "bound", "not checked: give --cluster-id, --topic-id, --partition and --group"
     if facts.copied_from is not None:
         copy = facts.copied_from
-        yield "copied from", f"{printable(copy.source)} offset {copy.upstream_offset}, by MirrorMaker 2"
+        yield "copied from", f"{sanitize(copy.source)} offset {copy.upstream_offset}, by MirrorMaker 2"
 
 
 def _extras(facts: CommitFacts) -> Iterator[tuple[str, str]]:
@@ -197,7 +197,7 @@ def _extras(facts: CommitFacts) -> Iterator[tuple[str, str]]:
         age = "" if facts.at_ms is None else f", {age_text(reading.stream_time_ms, facts.at_ms)}"
         yield "stream time", f"{utc_text(reading.stream_time_ms)}{age}"
     if reading.processor:
-        words = [f"{printable(key)}={value}" for key, value in sorted(reading.processor.items())]
+        words = [f"{sanitize(key)}={value}" for key, value in sorted(reading.processor.items())]
         yield "processor", ", ".join(words)
     if state.route is not None:
         yield "route", f"epoch {state.route.epoch}, segment {state.route.segment}"
@@ -208,29 +208,29 @@ def _extras(facts: CommitFacts) -> Iterator[tuple[str, str]]:
     if state.spill is not None:
         yield "exact state", f"in the ledger, partition {state.spill.partition} offset {state.spill.offset}"
     if facts.holder is not None:
-        yield "held by", printable(f"{facts.holder.client_id} on {facts.holder.host}")
+        yield "held by", sanitize(f"{facts.holder.client_id} on {facts.holder.host}")
 
 
 def _marks_text(marks: Sequence[Mark]) -> str:
     words = []
     for mark in marks[:SHOWN_RANGES]:
-        tries = "15 or more tries" if mark.count >= 15 else counted(mark.count, "try", "tries")
+        tries = "15 or more tries" if mark.count >= 15 else count_of(mark.count, "try", "tries")
         wait = f", not before {mark.deferred_s} s after the oldest" if mark.deferred_s else ""
         words.append(f"{ranges_text(OffsetRanges(((mark.start, mark.end),)))} ({tries}{wait})")
     more = len(marks) - SHOWN_RANGES
-    return ", ".join(words) + (f" and {counted(more, 'more range')}" if more > 0 else "")
+    return ", ".join(words) + (f" and {count_of(more, 'more range')}" if more > 0 else "")
 
 
 def hazard_lines(facts: CommitFacts, width: int) -> list[str]:
     """Each hazard with what to do about it, wrapped to the width."""
     lines: list[str] = []
     for hazard in hazards_of(facts):
-        words = f"{hazard.severity.value}: {hazard.rule}: {printable(hazard.message)}"
+        words = f"{hazard.severity.value}: {hazard.rule}: {sanitize(hazard.message)}"
         lines += wrap(
             words, max(width, MIN_WRAP), initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
         )
         if hazard.hint:
-            lines += _advice_lines(printable(hazard.hint), width)
+            lines += _advice_lines(sanitize(hazard.hint), width)
     return lines
 
 
@@ -276,8 +276,8 @@ def draw(state: CommitState, *, width: int, style: DrawingStyle = BLOCKS, lossy:
     columns = max(MIN_CELLS, width - label - 4)
     per_cell = _per_cell(end - base, columns)
     cells = -(-(end - base) // per_cell)
-    marks = {kind: _spread((_runs(state, kind)), base, per_cell, cells) for kind in _MARK_ORDER}
-    done = _spread(state.done.ranges, base, per_cell, cells)
+    marks = {kind: _count_by_cell((_runs(state, kind)), base, per_cell, cells) for kind in _MARK_ORDER}
+    done = _count_by_cell(state.done.ranges, base, per_cell, cells)
     text = "".join(
         _cell(
             [kind for kind in _MARK_ORDER if marks[kind][i]],
@@ -307,7 +307,7 @@ def _per_cell(span: int, columns: int) -> int:
         size *= 10
 
 
-def _spread(ranges: Iterable[Range], base: int, per_cell: int, cells: int) -> list[int]:
+def _count_by_cell(ranges: Iterable[Range], base: int, per_cell: int, cells: int) -> list[int]:
     """How many offsets of each cell the ranges hold; ranges are disjoint, so whole cells are filled once."""
     counts = [0] * cells
     for low, high in ranges:
@@ -397,7 +397,7 @@ def commit_row(facts: CommitFacts) -> tuple[object, ...]:
 
 def commit_table(commits: Sequence[CommitFacts]) -> ResultTable:
     """A table for people, one line a commit."""
-    return ResultTable(_SHOWN, [_shown(facts) for facts in commits], empty="no commits")
+    return ResultTable(_SHOWN, [_table_row(facts) for facts in commits], empty="no commits")
 
 
 def oldest_age_s(facts: CommitFacts) -> float | None:
@@ -407,7 +407,7 @@ def oldest_age_s(facts: CommitFacts) -> float | None:
     return max(0.0, (facts.at_ms - facts.oldest_time.high_ms) / 1000)
 
 
-def _shown(facts: CommitFacts) -> tuple[object, ...]:
+def _table_row(facts: CommitFacts) -> tuple[object, ...]:
     tally = tally_of(facts.state, None if facts.span is None else facts.span.end)
     age = oldest_age_s(facts)
     words = [hazard.rule for hazard in hazards_of(facts) if hazard.severity is not Severity.NOTE]
@@ -512,7 +512,7 @@ EXPLAINED_COLUMNS = ("offset", "standing", "sentence")
 _STUCK = (OffsetStanding.PENDING, OffsetStanding.RETRYING, OffsetStanding.DEFERRED)
 
 
-def explained_report(facts: CommitFacts, found: Explanation, written: TimeSpan | None, addresses: str) -> Report:
+def explained_report(facts: CommitFacts, found: OffsetExplanation, written: TimeSpan | None, addresses: str) -> Report:
     """The explanation as the result of a command; `addresses` are those of the brokers."""
     return Report(
         command="streams commits explain",
@@ -524,21 +524,21 @@ def explained_report(facts: CommitFacts, found: Explanation, written: TimeSpan |
     )
 
 
-def explained_lines(facts: CommitFacts, found: Explanation, addresses: str) -> Iterator[str]:
+def explained_lines(facts: CommitFacts, found: OffsetExplanation, addresses: str) -> Iterator[str]:
     """The sentences, one a line, and what can be done about an offset that holds others up.
 
     `addresses` are those of the brokers, for Kafka's own tools.
     """
-    where = f"group {printable(facts.group or '')}, {printable(str(facts.key))}, offset {found.offset}"
-    yield from (f"{where}: {found.standing.value}", "", *(f"  {printable(sentence)}" for sentence in found.sentences))
+    where = f"group {sanitize(facts.group or '')}, {sanitize(str(facts.key))}, offset {found.offset}"
+    yield from (f"{where}: {found.standing.value}", "", *(f"  {sanitize(sentence)}" for sentence in found.sentences))
     steps = next_steps(facts, found, addresses)
     if steps:
         stop = " (stop its members first)" if facts.holder is not None else ""
         yield from ("", f"to look at the record, and to let the group pass it{stop}:")
-        yield from (f"  {printable(step)}" for step in steps)
+        yield from (f"  {sanitize(step)}" for step in steps)
 
 
-def next_steps(facts: CommitFacts, found: Explanation, addresses: str) -> tuple[str, ...]:
+def next_steps(facts: CommitFacts, found: OffsetExplanation, addresses: str) -> tuple[str, ...]:
     """Commands for an offset that others wait for; none for any other."""
     if found.standing not in _STUCK or facts.key is None or facts.group is None or not facts.state.done:
         return ()
@@ -550,7 +550,7 @@ def next_steps(facts: CommitFacts, found: Explanation, addresses: str) -> tuple[
     return read, facts.command("skip", f"--offsets {found.offset}")
 
 
-def explained_data(facts: CommitFacts, found: Explanation, written: TimeSpan | None) -> dict[str, object]:
+def explained_data(facts: CommitFacts, found: OffsetExplanation, written: TimeSpan | None) -> dict[str, object]:
     """The explanation as JSON fields."""
     return {
         "group": facts.group,

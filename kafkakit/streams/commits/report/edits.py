@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import OperationFailedError
-from kafkakit.core.quantities import counted
-from kafkakit.core.text import printable, shown_name
+from kafkakit.core.quantities import count_of
+from kafkakit.core.text import sanitize, shown_name
 from kafkakit.report.report import Part, Report, ResultTable, attributes, lines_of
 from kafkakit.streams.commits.decide.editing.edit import EditOutcome, EditPlan, PartitionEdit, PartitionResult
 from kafkakit.streams.model.commit import CommitState, OffsetRanges, ranges_text, topic_id_text
@@ -21,15 +21,15 @@ MOST_SHOWN = 50
 def plan_sections(plan: EditPlan, next_command: str = "") -> Iterator[Part]:
     """The plan for people; `next_command` is what applies it, "" where that is asked or done anyway."""
     yield f"{plan.verb} for group {shown_name(plan.group)} on cluster {plan.cluster_id}"
-    yield from (f"  {printable(words)}" for words in plan.words)
+    yield from (f"  {sanitize(words)}" for words in plan.words)
     shown = [edit for edit in plan.edits if edit.is_change or edit.notes or edit.warnings]
     for edit in shown[:MOST_SHOWN]:
         yield from _edit_lines(edit)
     if len(shown) > MOST_SHOWN:
-        yield f"and {counted(len(shown) - MOST_SHOWN, 'more partition')}; -o tsv lists all"
+        yield f"and {count_of(len(shown) - MOST_SHOWN, 'more partition')}; -o tsv lists all"
     yield from ("", *_sum_lines(plan))
     if not plan.is_empty and next_command:
-        yield from ("Nothing is written yet. To apply exactly this plan:", f"  {printable(next_command)}")
+        yield from ("Nothing is written yet. To apply exactly this plan:", f"  {sanitize(next_command)}")
 
 
 def plan_text(plan: EditPlan) -> str:
@@ -52,15 +52,15 @@ def outcome_sections(outcome: EditOutcome, undo: str = "") -> Iterator[Part]:
     for result in outcome.results[:MOST_SHOWN]:
         kept = after[result.partition]
         stands = result.problem or ("no commit any more" if kept is None else f"{_commit_words(kept)} is committed")
-        yield f"  {printable(str(result.partition))}: {stands}"
+        yield f"  {sanitize(str(result.partition))}: {stands}"
     if len(outcome.results) > MOST_SHOWN:
-        yield f"  and {counted(len(outcome.results) - MOST_SHOWN, 'more partition')}; -o tsv lists all"
+        yield f"  and {count_of(len(outcome.results) - MOST_SHOWN, 'more partition')}; -o tsv lists all"
     if plan.removes_group and not outcome.failed:
         still = f"is still there: {outcome.group_problem}" if outcome.group_problem else "is deleted"
         yield f"  the group {still}"
     yield f"Journal: {outcome.journal}"
     if undo:
-        yield from ("To undo it:", f"  {printable(undo)}")
+        yield from ("To undo it:", f"  {sanitize(undo)}")
 
 
 def plan_report(plan: EditPlan, next_command: str) -> Report:
@@ -92,7 +92,7 @@ def _failure(outcome: EditOutcome) -> OperationFailedError | None:
         are_deleted = f"the commits of group {name} are deleted, the group is not"
         return OperationFailedError(
             f"{are_deleted if outcome.plan.changes else f'group {name} is not deleted'}: "
-            f"{printable(outcome.group_problem)}",
+            f"{sanitize(outcome.group_problem)}",
             hint="Kafka deletes a group without members and commits by itself",
         )
     if not outcome.failed:
@@ -160,7 +160,7 @@ def rows_of(plan: EditPlan, results: Sequence[PartitionResult] = ()) -> tuple[tu
 
 
 def _edit_lines(edit: PartitionEdit) -> Iterator[str]:
-    yield from ("", printable(str(edit.partition)))
+    yield from ("", sanitize(str(edit.partition)))
     if edit.is_change:
         yield f"  now    {_commit_words(edit.before, edit.state_before, edit.dialect_before)}"
         yield f"  after  {_commit_words(edit.after, edit.state_after, edit.dialect_after)}"
@@ -170,8 +170,8 @@ def _edit_lines(edit: PartitionEdit) -> Iterator[str]:
             yield f"  delivered again: {ranges_text(edit.reopened)} (at most {_records(edit.reopened)})"
     else:
         yield f"  stays  {_commit_words(edit.before, edit.state_before, edit.dialect_before)}"
-    yield from (f"  {printable(note)}" for note in edit.notes)
-    yield from (f"  warning: {printable(warning)}" for warning in edit.warnings)
+    yield from (f"  {sanitize(note)}" for note in edit.notes)
+    yield from (f"  warning: {sanitize(warning)}" for warning in edit.warnings)
 
 
 def _sum_lines(plan: EditPlan) -> list[str]:
@@ -180,11 +180,11 @@ def _sum_lines(plan: EditPlan) -> list[str]:
         return ["Nothing changes."]
     if not changes:
         return ["The group is deleted.", f"Plan {plan.fingerprint}."]
-    words = [f"{changes} of {counted(len(plan.edits), 'commit')} change{'s' if changes == 1 else ''}"]
-    words.append(f"at most {counted(plan.reopened, 'record')} delivered again")
-    words.append(f"{counted(plan.passed, 'offset')} not delivered any more")
+    words = [f"{changes} of {count_of(len(plan.edits), 'commit')} change{'s' if changes == 1 else ''}"]
+    words.append(f"at most {count_of(plan.reopened, 'record')} delivered again")
+    words.append(f"{count_of(plan.passed, 'offset')} not delivered any more")
     if forgotten := sum(edit.forgotten for edit in plan.edits):
-        words.append(f"{counted(forgotten, 'acknowledgement')} forgotten")
+        words.append(f"{count_of(forgotten, 'acknowledgement')} forgotten")
     return [f"Together: {', '.join(words)}.", f"Plan {plan.fingerprint}."]
 
 
@@ -195,7 +195,7 @@ def _commit_words(commit: CommittedOffset | None, state: CommitState | None = No
     if dialect:
         words.append(dialect)
     if commit.metadata:
-        words.append(counted(utf16_units(commit.metadata), "character"))
+        words.append(count_of(utf16_units(commit.metadata), "character"))
     if state is not None and state.done:
         words.append(f"pending {ranges_text(state.pending, 3)}, done up to {state.end - 1}")
     return ", ".join(words)
@@ -230,8 +230,8 @@ def _commit_data(commit: CommittedOffset | None, state: CommitState | None, dial
 
 
 def _offsets(offsets: OffsetRanges) -> str:
-    return counted(offsets.count, "offset")
+    return count_of(offsets.count, "offset")
 
 
 def _records(offsets: OffsetRanges) -> str:
-    return counted(offsets.count, "record")
+    return count_of(offsets.count, "record")

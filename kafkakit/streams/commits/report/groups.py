@@ -20,8 +20,8 @@ from kafkakit.core.findings import (
     fingerprint_of,
     in_order,
 )
-from kafkakit.core.quantities import counted, format_rough_time
-from kafkakit.core.text import printable, shell_command, shown_name, some
+from kafkakit.core.quantities import count_of, format_rough_time
+from kafkakit.core.text import few_of, sanitize, shell_command, shown_name
 from kafkakit.report.report import Part, Remarks, Report, ResultTable, attributes, findings_sections, records, text_of
 from kafkakit.streams.commits.decide.documents import ShownDocument, state_of
 from kafkakit.streams.commits.decide.group_look import (
@@ -29,7 +29,7 @@ from kafkakit.streams.commits.decide.group_look import (
     RIGHT_HINT,
     GroupLook,
     Headroom,
-    Limits,
+    MetadataLimits,
     by_fullness,
     headroom_of,
     is_unstable,
@@ -61,7 +61,7 @@ def group_sections(look: GroupLook, *, width: int, style: DrawingStyle) -> Itera
     elif look.commits:
         yield from ("", _most_interesting(look, TABLE_ROWS))
         if len(look.commits) > TABLE_ROWS:
-            yield f"and {counted(len(look.commits) - TABLE_ROWS, 'more commit')}: see -o tsv, or name a topic"
+            yield f"and {count_of(len(look.commits) - TABLE_ROWS, 'more commit')}: see -o tsv, or name a topic"
         full = [facts for facts in sorted(look.commits, key=_interest) if _interest(facts)[0] < 2]
         for facts in full[:IN_FULL]:
             yield from ("", *commit_sections(facts, width=width, style=style))
@@ -77,7 +77,7 @@ def group_sections(look: GroupLook, *, width: int, style: DrawingStyle) -> Itera
             yield f"cannot be read: {key}: {error}"
     if look.uncommitted:
         yield f"no commit: {_uncommitted_text(look)}"
-    yield Remarks("note", map(printable, look.notes))
+    yield Remarks("note", map(sanitize, look.notes))
 
 
 def _most_interesting(look: GroupLook, most: int) -> ResultTable:
@@ -131,8 +131,8 @@ def group_data(look: GroupLook) -> dict[str, object]:
 
 def _uncommitted_text(look: GroupLook) -> str:
     """What members own without a commit, and how many records lie there."""
-    number = counted(_unread_count(look), "record")
-    return printable(f"members own {some(look.uncommitted)}; {number} there, read from where auto.offset.reset says")
+    number = count_of(_unread_count(look), "record")
+    return sanitize(f"members own {few_of(look.uncommitted)}; {number} there, read from where auto.offset.reset says")
 
 
 def _unread_count(look: GroupLook) -> int:
@@ -140,10 +140,10 @@ def _unread_count(look: GroupLook) -> int:
 
 
 def _head(look: GroupLook) -> str:
-    members = counted(len(look.members), "member")
+    members = count_of(len(look.members), "member")
     return (
         f"group {shown_name(look.group)} ({look.type.value}, {look.state.value}, {members}) "
-        f"of cluster {look.cluster_id}, at {utc_text(look.at_ms)}: {counted(len(look.commits), 'commit')}"
+        f"of cluster {look.cluster_id}, at {utc_text(look.at_ms)}: {count_of(len(look.commits), 'commit')}"
     )
 
 
@@ -192,16 +192,16 @@ def changed_lines(changes: Sequence[StateChange]) -> Iterator[str]:
     """All that changed, a commit after another; one line for those that did not."""
     for change in changes:
         if not change.is_empty:
-            yield from [f"{printable(change.where)}:"] if change.where else []
+            yield from [f"{sanitize(change.where)}:"] if change.where else []
             yield from (f"  {line}" for line in _lines(change))
     same = sum(1 for change in changes if change.is_empty)
     if same or not changes:
-        yield f"{counted(same, 'commit')} unchanged"
+        yield f"{count_of(same, 'commit')} unchanged"
 
 
 def change_line(change: StateChange) -> str:
     """One change in one line, for a log."""
-    return f"{printable(change.where)}: {'; '.join(_lines(change))}"
+    return f"{sanitize(change.where)}: {'; '.join(_lines(change))}"
 
 
 def change_data(change: StateChange) -> dict[str, object]:
@@ -269,7 +269,7 @@ def _lines(change: StateChange) -> Iterator[str]:
     for start, end, old, new in found.retried[:6]:
         yield f"tried again: {ranges_text(OffsetRanges(((start, end),)))} ({old} -> {new})"
     if len(found.retried) > 6:
-        yield f"tried again: {counted(len(found.retried) - 6, 'more range')}"
+        yield f"tried again: {count_of(len(found.retried) - 6, 'more range')}"
     if found.oldest_moved_ms:
         way = "later" if found.oldest_moved_ms > 0 else "EARLIER"
         yield f"the oldest pending record is {format_rough_time(abs(found.oldest_moved_ms) / 1000)} {way}"
@@ -368,12 +368,12 @@ ABOUT: dict[str, str] = {
 
 
 def findings_report(
-    looks: Sequence[GroupLook], limits: Limits, cluster_id: str, max_age_s: float | None, fail_on: FailOn
+    looks: Sequence[GroupLook], limits: MetadataLimits, cluster_id: str, max_age_s: float | None, fail_on: FailOn
 ) -> Report:
     """All findings as the result of a command, which fails for those of `fail_on` or worse."""
     findings = findings_of(looks, max_age_s=max_age_s)
     commits = sum(len(look.commits) for look in looks)
-    head = f"cluster {cluster_id}: {counted(len(looks), 'group')}, {counted(commits, 'commit')}"
+    head = f"cluster {cluster_id}: {count_of(len(looks), 'group')}, {count_of(commits, 'commit')}"
     return Report(
         command="streams commits verify",
         data={
@@ -399,7 +399,7 @@ def findings_of(looks: Iterable[GroupLook], *, max_age_s: float | None) -> tuple
         words = ", ".join(f"broker {broker}: {limit}" for broker, limit in limits.of_broker.items())
         where = f"cluster {held[0].cluster_id}"
         found.append(
-            _finding(
+            _make_finding(
                 "limits-differ",
                 Severity.WARNING,
                 where,
@@ -412,9 +412,9 @@ def findings_of(looks: Iterable[GroupLook], *, max_age_s: float | None) -> tuple
 
 def _of_group(look: GroupLook, max_age_s: float | None) -> Iterator[Finding]:
     group = shown_name(look.group)
-    yield from _unread(look)
+    yield from _find_unread(look)
     if _unread_count(look):
-        yield _finding(
+        yield _make_finding(
             "no-commit",
             Severity.WARNING,
             f"group {group}",
@@ -423,12 +423,12 @@ def _of_group(look: GroupLook, max_age_s: float | None) -> Iterator[Finding]:
             count=len(look.uncommitted),
         )
     for facts in look.commits:
-        where = f"group {group} {printable(str(facts.key))}"
+        where = f"group {group} {sanitize(str(facts.key))}"
         for hazard in hazards_of(facts):
-            yield _finding(hazard.rule, hazard.severity, where, hazard.message, hazard.hint)
+            yield _make_finding(hazard.rule, hazard.severity, where, hazard.message, hazard.hint)
         age = oldest_age_s(facts)
         if max_age_s is not None and age is not None and age > max_age_s:
-            yield _finding(
+            yield _make_finding(
                 "pending-too-long",
                 Severity.ERROR,
                 where,
@@ -437,26 +437,26 @@ def _of_group(look: GroupLook, max_age_s: float | None) -> Iterator[Finding]:
             )
 
 
-def _unread(look: GroupLook) -> Iterator[Finding]:
+def _find_unread(look: GroupLook) -> Iterator[Finding]:
     """What could not be read of a group, by what is the matter: a right is missing only where Kafka says so."""
     group = f"group {shown_name(look.group)}"
     errors = [*sorted(look.refused.items()), *sorted(look.unread_logs.items())]
     leaderless = [str(key) for key, error in errors if error.is_leaderless]
     if leaderless:
-        yield _finding(
+        yield _make_finding(
             "no-leader",
             Severity.WARNING,
             group,
-            f"no leader: {some(leaderless)}; what the group has to do there is not known",
+            f"no leader: {few_of(leaderless)}; what the group has to do there is not known",
             "start one of the brokers that hold its replicas; the other partitions were checked",
             count=len(leaderless),
         )
     for key, error in errors:
         if is_unstable(error):
-            yield _finding(
+            yield _make_finding(
                 "open-transaction",
                 Severity.NOTE,
-                f"{group} {printable(str(key))}",
+                f"{group} {sanitize(str(key))}",
                 "a transaction that commits offsets is open, and there is no commit before it",
                 "look again when it has ended; one that hangs shows in kafka-transactions.sh find-hanging",
             )
@@ -466,23 +466,23 @@ def _unread(look: GroupLook) -> Iterator[Finding]:
     if unread:
         is_denied = any(error.is_denied for _, error in left)
         hint = RIGHT_HINT if is_denied else None if look.fault is None else look.fault.hint
-        yield _finding(
+        yield _make_finding(
             "group-unread",
             Severity.WARNING,
             group,
-            unread[0] + (f", and {counted(len(unread) - 1, 'more fault')}" if len(unread) > 1 else ""),
+            unread[0] + (f", and {count_of(len(unread) - 1, 'more fault')}" if len(unread) > 1 else ""),
             hint or "it may pass: look again, or check the brokers with: kafkakit doctor",
             count=len(unread),
         )
 
 
-def _finding(rule: str, severity: Severity, where: str, message: str, hint: str, count: int = 1) -> Finding:
+def _make_finding(rule: str, severity: Severity, where: str, message: str, hint: str, count: int = 1) -> Finding:
     return Finding(
         rule=rule,
         severity=severity,
-        message=printable(message),
+        message=sanitize(message),
         where=where,
-        hint=printable(hint),
+        hint=sanitize(hint),
         fingerprint=fingerprint_of(rule, where),
         count=count,
     )
@@ -502,7 +502,7 @@ HEADROOM_COLUMNS = (
 _SHOWN = ("group", "commits", "with metadata", "fullest", "dialect", "chars", "used", "free")
 
 
-def limits_report(limits: Limits, cluster_id: str, looks: Sequence[GroupLook], *, is_named: bool) -> Report:
+def limits_report(limits: MetadataLimits, cluster_id: str, looks: Sequence[GroupLook], *, is_named: bool) -> Report:
     """Limits and headroom as the result of a command; groups without commits appear only where groups were named."""
     found = by_fullness(
         headroom_of(look.group, look.commits, limits.strictest) for look in looks if look.commits or is_named
@@ -517,15 +517,15 @@ def limits_report(limits: Limits, cluster_id: str, looks: Sequence[GroupLook], *
 
 
 def limits_sections(
-    limits: Limits, cluster_id: str, groups: Sequence[Headroom], unread: Sequence[str]
+    limits: MetadataLimits, cluster_id: str, groups: Sequence[Headroom], unread: Sequence[str]
 ) -> Iterator[Part]:
     """The limit, where brokers differ, then the groups, fullest first."""
     yield f"cluster {cluster_id}: {_limit_words(limits)}"
     if limits.unknown:
         yield f"brokers that did not report it: {', '.join(map(str, limits.unknown))}"
     yield from [""] if groups else []
-    yield ResultTable(_SHOWN, [_shown(headroom) for headroom in groups], empty="no group has committed anything")
-    yield Remarks("cannot be read", map(printable, unread))
+    yield ResultTable(_SHOWN, [_table_row(headroom) for headroom in groups], empty="no group has committed anything")
+    yield Remarks("cannot be read", map(sanitize, unread))
 
 
 def headroom_row(headroom: Headroom) -> tuple[object, ...]:
@@ -545,7 +545,7 @@ def headroom_row(headroom: Headroom) -> tuple[object, ...]:
 
 
 def limits_data(
-    limits: Limits, cluster_id: str, groups: Sequence[Headroom], unread: Sequence[str]
+    limits: MetadataLimits, cluster_id: str, groups: Sequence[Headroom], unread: Sequence[str]
 ) -> dict[str, object]:
     """Everything as JSON fields."""
     return {
@@ -560,7 +560,7 @@ def limits_data(
     }
 
 
-def _limit_words(limits: Limits) -> str:
+def _limit_words(limits: MetadataLimits) -> str:
     if not limits.is_known:
         return f"no broker reports {LIMIT_KEY}; Kafka's default of {limits.strictest:,} characters is taken"
     if not limits.is_mixed:
@@ -569,14 +569,14 @@ def _limit_words(limits: Limits) -> str:
     return f"{LIMIT_KEY} DIFFERS: {words}; {limits.strictest:,} is what holds for sure"
 
 
-def _shown(headroom: Headroom) -> tuple[object, ...]:
+def _table_row(headroom: Headroom) -> tuple[object, ...]:
     fullest = headroom.fullest
     has = fullest is not None and fullest.chars > 0
     return (
         shown_name(headroom.group),
         headroom.partitions,
         headroom.with_metadata,
-        printable(str(fullest.key)) if has and fullest is not None else None,
+        sanitize(str(fullest.key)) if has and fullest is not None else None,
         fullest.reading.dialect if has and fullest is not None else None,
         0 if fullest is None else fullest.chars,
         f"{headroom.fill:.0%}",

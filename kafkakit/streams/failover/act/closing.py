@@ -7,14 +7,14 @@ to the current one.
 
 from kafkakit.core.errors import RefusedError, TryLaterError
 from kafkakit.core.journal_lines import line_data
-from kafkakit.core.quantities import counted, epoch_ms, format_span
+from kafkakit.core.quantities import count_of, epoch_ms, format_span
 from kafkakit.core.text import shell_command
 from kafkakit.streams.failover.act.observing import check_certificate, read_old
-from kafkakit.streams.failover.act.run import Journal, OperationJournals, RunParts, state_of
-from kafkakit.streams.failover.decide.drained import late_spans, uncopied
-from kafkakit.streams.failover.decide.history import CertificateCheck, Closing, DrainCertificate, SegmentEvidence
-from kafkakit.streams.failover.decide.operation import OldCopies, Operation, OperationRecord, Step, Word
-from kafkakit.streams.failover.decide.steps import withdrawn
+from kafkakit.streams.failover.act.run import FailoverParts, Journal, OperationJournals, state_of
+from kafkakit.streams.failover.decide.drain_proof import late_spans, uncopied_ranges
+from kafkakit.streams.failover.decide.history import CertificateCheck, ClosingResult, DrainCertificate, SegmentEvidence
+from kafkakit.streams.failover.decide.operation import Failover, LineSubject, OldCopies, OperationRecord, Step
+from kafkakit.streams.failover.decide.steps import withdraw_operation
 from kafkakit.streams.model.route import DLQ, Route, Segment, SegmentState
 from kafkakit.streams.model.route_edits import given_up
 from kafkakit.streams.routes.api_act import OpenCluster, find_topics
@@ -49,16 +49,16 @@ def check_again(
     return check_certificate(certificate, open_cluster, record.certificate, record.copies)
 
 
-def abortable(parts: RunParts, stream: str, open_cluster: OpenCluster) -> Closing:
+def read_abortable(parts: FailoverParts, stream: str, open_cluster: OpenCluster) -> ClosingResult:
     """What an abort would delete; `RefusedError` where nothing can be aborted."""
     journal = _to_abort(parts, stream)
-    made = _made(state_of(journal).operation, open_cluster)
-    return Closing(
+    made = _made_topics(state_of(journal).operation, open_cluster)
+    return ClosingResult(
         record=state_of(journal), results=tuple((each.topic, "would be deleted if empty") for each in made.values())
     )
 
 
-def abort(parts: RunParts, open_cluster: OpenCluster, stream: str) -> Closing:
+def abort(parts: FailoverParts, open_cluster: OpenCluster, stream: str) -> ClosingResult:
     """Take an operation back whose producers have not moved: the route first, then its empty topics.
 
     May be repeated after a crash; raises `RefusedError` once producers were sent to the target.
@@ -67,36 +67,36 @@ def abort(parts: RunParts, open_cluster: OpenCluster, stream: str) -> Closing:
     operation = state_of(journal).operation
     route = parts.routes.existing(stream).route
     if route.operation is not None:
-        journal.intent(Word.ABORT, {"epoch": route.epoch})
+        journal.intent(LineSubject.ABORT, {"epoch": route.epoch})
         parts.require_held()
         parts.routes.change(
             stream,
-            lambda found: withdrawn(operation, found),
+            lambda found: withdraw_operation(operation, found),
             by=parts.operator,
             what=f"operation {operation.id}: abort",
             at_ms=epoch_ms(parts.clock.now()),
         )
-    made = _made(operation, open_cluster)
+    made = _made_topics(operation, open_cluster)
     results = tuple((each.topic, parts.effects.delete(each, only_empty=True)) for each in made.values())
     left = parts.routes.existing(stream).route
     for lane, each in made.items():
         parts.effects.drop_quota(left, lane, each)
-    journal.check(Word.STEP, {"step": Step.ABORTED, "epoch": route.epoch})
-    return Closing(record=state_of(journal), results=results)
+    journal.check(LineSubject.STEP, {"step": Step.ABORTED, "epoch": route.epoch})
+    return ClosingResult(record=state_of(journal), results=results)
 
 
-def reclaimable(parts: RunParts, open_cluster: OpenCluster, operation: str = "") -> Closing:
+def read_reclaimable(parts: FailoverParts, open_cluster: OpenCluster, operation: str = "") -> ClosingResult:
     """What a reclaim would delete, with the check of its certificate; `RefusedError` for one that is not retired."""
-    record, check, kept = _examined(parts, open_cluster, operation)
+    record, check, kept = _examine_operation(parts, open_cluster, operation)
     results = tuple(
         (each.topic, f"would be kept: {kept[each.segment]}" if each.segment in kept else "would be deleted")
         for each in check.certificate.segments
     )
-    return Closing(record=record, results=results, check=check, kept=tuple(kept.values()))
+    return ClosingResult(record=record, results=results, check=check, kept=tuple(kept.values()))
 
 
-def _examined(
-    parts: RunParts, open_cluster: OpenCluster, operation: str
+def _examine_operation(
+    parts: FailoverParts, open_cluster: OpenCluster, operation: str
 ) -> tuple[OperationRecord, CertificateCheck, dict[int, str]]:
     """A retired operation, the check of its certificate, and its segments that must stay, with the reason in words."""
     certificate, _ = newest_certificate(parts.journals, operation)
@@ -106,29 +106,35 @@ def _examined(
         raise RefusedError(f"operation {certificate.operation} has no journal")
     _require_retired(record, route)
     check = check_certificate(certificate, open_cluster, record.certificate, record.copies)
-    return record, check, _kept(parts, open_cluster, record, route, check)
+    return record, check, _kept_segments(parts, open_cluster, record, route, check)
 
 
 def reclaim(
-    parts: RunParts, open_cluster: OpenCluster, operation: str, *, grace_s: float, keep: bool, recover: bool = False
-) -> Closing:
+    parts: FailoverParts,
+    open_cluster: OpenCluster,
+    operation: str,
+    *,
+    grace_s: float,
+    keep: bool,
+    recover: bool = False,
+) -> ClosingResult:
     """Delete the old topics of a retired operation by their ids, once the grace is over and nothing came late.
 
     With `keep` they stay as they are, and the operation is closed. With `recover` records that came late, and dead
     letters that were left, are copied to the current topics first; without it a topic with dead letters stays. Raises
     `TryLaterError` within the grace and while a cluster cannot be read, so that a late record is not deleted.
     """
-    record, check, kept = _examined(parts, open_cluster, operation)
+    record, check, kept = _examine_operation(parts, open_cluster, operation)
     journal, copied = parts.journals.open(operation), 0
     if recover and (check.late or kept):
         copied = _recover(parts, open_cluster, journal, check.certificate)
-        record, check, kept = _examined(parts, open_cluster, operation)
+        record, check, kept = _examine_operation(parts, open_cluster, operation)
     route = parts.routes.existing(record.operation.stream).route
     record = state_of(journal)
     if check.late or check.short:
-        return Closing(record=record, results=(), check=check, copied=copied)
+        return ClosingResult(record=record, results=(), check=check, copied=copied)
     if Step.RETIRED not in record.reached_ms:
-        journal.check(Word.STEP, {"step": Step.RETIRED, "epoch": route.epoch})
+        journal.check(LineSubject.STEP, {"step": Step.RETIRED, "epoch": route.epoch})
         record = state_of(journal)
     left_s = grace_s - (epoch_ms(parts.clock.now()) - record.reached_ms[Step.RETIRED]) / 1000
     if left_s > 0 and not keep:
@@ -142,18 +148,18 @@ def reclaim(
         if each.segment in kept:
             results.append((each.topic, f"kept: {kept[each.segment]}"))
             continue
-        journal.intent(Word.RECLAIM, {"topic": each.topic, "topic_id": each.topic_id, "keep": keep})
+        journal.intent(LineSubject.RECLAIM, {"topic": each.topic, "topic_id": each.topic_id, "keep": keep})
         # A store that fails over may lose its newest write: behind the intent, the retirement is not the newest.
-        route = _without(parts, record, each.segment)
-        results.append((each.topic, "kept" if keep else _deleted(parts, record, route, each)))
+        route = _route_without(parts, record, each.segment)
+        results.append((each.topic, "kept" if keep else _delete_topic(parts, record, route, each)))
     if not kept:
-        journal.check(Word.STEP, {"step": Step.RECLAIMED, "epoch": route.epoch})
-    return Closing(
+        journal.check(LineSubject.STEP, {"step": Step.RECLAIMED, "epoch": route.epoch})
+    return ClosingResult(
         record=state_of(journal), results=tuple(results), check=check, kept=tuple(kept.values()), copied=copied
     )
 
 
-def _deleted(parts: RunParts, record: OperationRecord, route: Route, each: SegmentEvidence) -> str:
+def _delete_topic(parts: FailoverParts, record: OperationRecord, route: Route, each: SegmentEvidence) -> str:
     """Delete the topic of a segment that is out of the route, with what was put on it; what came of it, in words."""
     segment = each.as_segment()
     result = parts.effects.delete(segment, only_empty=False)
@@ -164,7 +170,7 @@ def _deleted(parts: RunParts, record: OperationRecord, route: Route, each: Segme
     return result
 
 
-def _without(parts: RunParts, record: OperationRecord, segment_id: int) -> Route:
+def _route_without(parts: FailoverParts, record: OperationRecord, segment_id: int) -> Route:
     """The route, without a segment that the retirement left in it for its dead letters."""
     route = parts.routes.existing(record.operation.stream).route
     _require_retired(record, route)
@@ -180,8 +186,8 @@ def _without(parts: RunParts, record: OperationRecord, segment_id: int) -> Route
     )
 
 
-def _kept(
-    parts: RunParts, open_cluster: OpenCluster, record: OperationRecord, route: Route, check: CertificateCheck
+def _kept_segments(
+    parts: FailoverParts, open_cluster: OpenCluster, record: OperationRecord, route: Route, check: CertificateCheck
 ) -> dict[int, str]:
     """The segments that are in the route for dead letters which are still there, and how many these are, in words."""
     there = {each.id for _, each in (*route.segments(), *route.left())}
@@ -195,23 +201,23 @@ def _kept(
         copies = record.copies_of(each.id)
         words = []
         if record.operation.lane_of(each.id) == DLQ:
-            letters = sum(map(len, uncopied(each, old[each.id].whole_spans or {}, copies).values()))
-            words += [counted(letters, "dead letter")] if letters else []
+            letters = sum(map(len, uncopied_ranges(each, old[each.id].whole_spans or {}, copies).values()))
+            words += [count_of(letters, "dead letter")] if letters else []
         held = 0 if old[each.id].problem else references[each.id].held - copies.gone
-        words += [counted(held, "rejected record")] if held > 0 else []
+        words += [count_of(held, "rejected record")] if held > 0 else []
         if words:
             found[each.id] = f"{' and '.join(words)} in {each.topic}"
     return found
 
 
-def _recover(parts: RunParts, open_cluster: OpenCluster, journal: Journal, certificate: DrainCertificate) -> int:
+def _recover(parts: FailoverParts, open_cluster: OpenCluster, journal: Journal, certificate: DrainCertificate) -> int:
     """Copy what came after the seals, and dead letters that were left, to the current topics; how many records."""
     route = parts.routes.existing(certificate.stream).route
     there = {each.id for _, each in (*route.segments(), *route.left())}
     copied = 0
 
     def note(copies: OldCopies) -> None:
-        journal.check(Word.LETTERS, line_data(copies))
+        journal.check(LineSubject.LETTERS, line_data(copies))
 
     for each in certificate.segments:
         segment, operation = each.as_segment(), state_of(journal).operation
@@ -219,15 +225,15 @@ def _recover(parts: RunParts, open_cluster: OpenCluster, journal: Journal, certi
         before = state_of(journal).copies_of(each.segment)
         spans = late_spans(segment, facts, before)
         if each.segment in there and operation.lane_of(each.segment) == DLQ:
-            for number, letters in uncopied(segment, facts.whole_spans or {}, before).items():
+            for number, letters in uncopied_ranges(segment, facts.whole_spans or {}, before).items():
                 if letters:
                     spans[number] = range(letters.start, spans.get(number, letters).stop)
         if spans:
-            journal.intent(Word.LETTERS, {"segment": each.segment})
+            journal.intent(LineSubject.LETTERS, {"segment": each.segment})
             parts.records.copy(route, each.lane, segment, spans, before, note)
         copied += state_of(journal).copies_of(each.segment).records - before.records
     if any(each.segment in there for each in certificate.segments) and route.lane(DLQ) is not None:
-        journal.intent(Word.LETTERS, {"references": True})
+        journal.intent(LineSubject.LETTERS, {"references": True})
         copied += parts.records.references(route).copied
     return copied
 
@@ -238,7 +244,7 @@ def _require_retired(record: OperationRecord, route: Route) -> None:
         raise RefusedError(f"operation {record.operation.id} is not retired", hint=hint)
 
 
-def _to_abort(parts: RunParts, stream: str) -> Journal:
+def _to_abort(parts: FailoverParts, stream: str) -> Journal:
     """The journal of the operation that is open, or whose abort was cut after the route was changed."""
     route = parts.routes.existing(stream).route
     names = (route.operation.id,) if route.operation is not None else reversed(parts.journals.names())
@@ -250,7 +256,7 @@ def _to_abort(parts: RunParts, stream: str) -> Journal:
         if Step.ROUTED in record.reached_ms:
             raise RefusedError(f"operation {name} has sent producers to its target, and cannot be aborted")
         if route.operation is not None:
-            withdrawn(record.operation, route)
+            withdraw_operation(record.operation, route)
             return journal
         if record.is_aborting and record.end is None:
             return journal
@@ -258,7 +264,7 @@ def _to_abort(parts: RunParts, stream: str) -> Journal:
     raise RefusedError(f"stream {stream} has no operation that could be aborted")
 
 
-def _made(operation: Operation, open_cluster: OpenCluster) -> dict[str, Segment]:
+def _made_topics(operation: Failover, open_cluster: OpenCluster) -> dict[str, Segment]:
     """By lane the topics of the target that are there: their names hold the operation's epoch, so they are its own."""
     cluster = open_cluster(operation.request.to)
     cluster_id = cluster.admin.cluster().cluster_id

@@ -27,12 +27,12 @@ from kafkakit.core.cluster_facts import (
 from kafkakit.core.errors import InputError, KafkakitError, OperationFailedError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms
-from kafkakit.core.rights import lacking
+from kafkakit.core.rights import lacking_rights
 from kafkakit.ports.acting import Clock, pause
 from kafkakit.ports.data import ClusterClients, LogReader
 from kafkakit.streams.client.api import ClientKind, ClientRegistration
-from kafkakit.streams.failover.decide.drained import (
-    Pace,
+from kafkakit.streams.failover.decide.drain_proof import (
+    CommitPace,
     late_partitions,
     late_words,
     left_in,
@@ -43,32 +43,32 @@ from kafkakit.streams.failover.decide.evidence import (
     ClientFacts,
     EndWalk,
     Evidence,
-    GroupFacts,
+    GroupStanding,
     QuietWatch,
     References,
-    TopicFacts,
+    TopicStanding,
     WriterFacts,
     basis_of,
-    emptied,
+    empty_topic,
     ends_of,
     group_facts,
     has_read,
     quiet_of,
     references_in,
-    unreachable,
+    unreachable_topics,
     watch_ends,
 )
 from kafkakit.streams.failover.decide.history import CertificateCheck, DrainCertificate, SegmentEvidence
 from kafkakit.streams.failover.decide.operation import (
+    Failover,
     FailoverRequest,
     FenceChoice,
     FenceKind,
     LaneMove,
     OldCopies,
-    Operation,
     OperationRecord,
     Step,
-    standing,
+    step_by_route,
 )
 from kafkakit.streams.failover.decide.plan import is_in_place
 from kafkakit.streams.model.log_batches import RecordTime, record_at
@@ -124,7 +124,7 @@ class OperationObserver:
         self._writers: dict[int, WriterFacts] = {}
         self._routed_s: float | None = None
 
-    def plan_look(self, operation: Operation, route: Route) -> Evidence:
+    def plan_look(self, operation: Failover, route: Route) -> Evidence:
         """Everything a plan judges; in an emergency the old clusters are left alone: they may hang."""
         evidence = self._base(operation, route)
         segments = [segment for _, segment in operation.old_segments(route)]
@@ -141,7 +141,7 @@ class OperationObserver:
 
     def look(self, record: OperationRecord, route: Route, *, retiring: bool) -> Evidence:
         """What the next step of an operation depends on, and no more. `retiring`: every group is listed, too."""
-        operation, step = record.operation, standing(record.operation, route)
+        operation, step = record.operation, step_by_route(record.operation, route)
         evidence = self._base(operation, route)
         if step in (Step.PLANNED, Step.OPENED):
             names = (*operation.groups, *operation.letter_groups)
@@ -181,7 +181,7 @@ class OperationObserver:
         """Who wrote to a topic, read now."""
         return read_writers(self._open(segment.cluster), segment, request.is_open_by_default)
 
-    def references(self, segments: Sequence[Segment], old: Mapping[int, TopicFacts]) -> dict[int, References]:
+    def references(self, segments: Sequence[Segment], old: Mapping[int, TopicStanding]) -> dict[int, References]:
         """What references lead to in each of these segments; raises where a ledger cannot be read."""
         found = self._read_references(segments)
         spans = {each.id: old[each.id].whole_spans or {} if each.id in old else {} for each in segments}
@@ -191,7 +191,7 @@ class OperationObserver:
         """Begin the window again, as after a late writer."""
         self._quiet = None
 
-    def _base(self, operation: Operation, route: Route) -> Evidence:
+    def _base(self, operation: Failover, route: Route) -> Evidence:
         """The clients first: what they acknowledged was so before anything else is read.
 
         A registration that cannot be read may be of a newer client, and stops a failover that is not an emergency.
@@ -204,18 +204,18 @@ class OperationObserver:
             clients = ()
         return Evidence(route=route, now_ms=epoch_ms(self._clock.now()), clients=clients)
 
-    def _targets(self, operation: Operation, groups: Iterable[str]) -> dict[str, TopicFacts]:
+    def _targets(self, operation: Failover, groups: Iterable[str]) -> dict[str, TopicStanding]:
         profile = operation.request.to
         return read_targets(self._open(profile), profile, operation.moves, sorted(set(groups)))
 
     def _old(
         self, segments: list[Segment], groups: Iterable[str], *, every_group: bool, effective: bool
-    ) -> dict[int, TopicFacts]:
+    ) -> dict[int, TopicStanding]:
         """Clusters side by side: one that hangs delays no other."""
         profiles = sorted({segment.cluster for segment in segments})
         names = tuple(groups)
 
-        def read(profile: str) -> dict[int, TopicFacts]:
+        def read(profile: str) -> dict[int, TopicStanding]:
             mine = [segment for segment in segments if segment.cluster == profile]
             return read_segments(self._open(profile), mine, names, every_group=every_group, effective=effective)
 
@@ -225,20 +225,20 @@ class OperationObserver:
             return {number: facts for found in pool.map(read, profiles) for number, facts in found.items()}
 
     def _old_of(
-        self, operation: Operation, route: Route, *, every_group: bool, effective: bool
-    ) -> dict[int, TopicFacts]:
+        self, operation: Failover, route: Route, *, every_group: bool, effective: bool
+    ) -> dict[int, TopicStanding]:
         """The old topics; one of lane `dlq` that was deleted holds nothing, and keeps nothing from being done."""
         segments = _old_of(operation, route)
         names = (*operation.groups, *operation.letter_groups)
         found = self._old(segments, names, every_group=every_group, effective=effective)
         return found | {
-            each.id: emptied(each, found[each.id])
+            each.id: empty_topic(each, found[each.id])
             for each in segments
             if operation.lane_of(each.id) == DLQ and found[each.id].problem == GONE
         }
 
     def _look_at_writers(
-        self, record: OperationRecord, segments: list[Segment], old: Mapping[int, TopicFacts]
+        self, record: OperationRecord, segments: list[Segment], old: Mapping[int, TopicStanding]
     ) -> dict[int, WriterFacts]:
         """Once for each topic, and the ACLs at each look; nothing where no fence is wanted or the cluster is away."""
         if record.request.fence is FenceChoice.NONE:
@@ -263,11 +263,11 @@ class OperationObserver:
             return replace(evidence, rejects_problem=error.message)
 
 
-def _old_of(operation: Operation, route: Route) -> list[Segment]:
+def _old_of(operation: Failover, route: Route) -> list[Segment]:
     return [segment for _, segment in operation.old_segments(route)]
 
 
-def _is_read(record: OperationRecord, segments: list[Segment], old: Mapping[int, TopicFacts]) -> bool:
+def _is_read(record: OperationRecord, segments: list[Segment], old: Mapping[int, TopicStanding]) -> bool:
     """Whether every group is at the ends; until then it does not matter what is rejected by reference."""
     return not any(
         left_in(old[each.id].groups[name].commits.get(seal.partition), seal.effective_end, spans[seal.partition].start)
@@ -286,7 +286,7 @@ def _kinds_in_place(record: OperationRecord, segment: Segment, evidence: Evidenc
     return frozenset(f.kind for f in fences if writers is not None and is_in_place(f, segment.topic, facts, writers))
 
 
-def _unknown(operation: Operation, old: Mapping[int, TopicFacts]) -> tuple[str, ...] | None:
+def _unknown(operation: Failover, old: Mapping[int, TopicStanding]) -> tuple[str, ...] | None:
     """Groups with commits that the operation does not wait for; None where a cluster was not read."""
     if any(facts.problem for facts in old.values()):
         return None
@@ -307,7 +307,7 @@ FETCH_BYTES, ANSWER_BYTES = 1 << 20, 8 << 20
 
 def read_segments(
     cluster: ClusterClients, segments: Sequence[Segment], groups: Collection[str], *, every_group: bool, effective: bool
-) -> dict[int, TopicFacts]:
+) -> dict[int, TopicStanding]:
     """The topics of segments of one profile. A cluster that is not reached is a fact, and no error.
 
     With `every_group` all groups of the cluster are read. Cost: four requests for the topics, three to each leader, and
@@ -316,12 +316,12 @@ def read_segments(
     try:
         return _read_segments(cluster, segments, groups, every_group=every_group, effective=effective)
     except KafkakitError as error:
-        return unreachable(tuple(segments), error.message)
+        return unreachable_topics(tuple(segments), error.message)
 
 
 def read_targets(
     cluster: ClusterClients, profile: str, moves: Sequence[LaneMove], groups: Collection[str]
-) -> dict[str, TopicFacts]:
+) -> dict[str, TopicStanding]:
     """The topics of a target by lane, whether they are there or not."""
     try:
         cluster_id = cluster.admin.cluster().cluster_id
@@ -337,9 +337,9 @@ def read_targets(
         facts = _facts_of(cluster, list(segments.values()), groups, cluster_id, every_group=False)
         by_topic = {segments[lane].topic: lane for lane in segments}
         known = {by_topic[topic]: each for topic, each in facts.items()}
-        return {move.lane: known.get(move.lane, TopicFacts(cluster_id=cluster_id)) for move in moves}
+        return {move.lane: known.get(move.lane, TopicStanding(cluster_id=cluster_id)) for move in moves}
     except KafkakitError as error:
-        why = TopicFacts(problem=f"profile {profile}: {error.message}", is_reachable=False)
+        why = TopicStanding(problem=f"profile {profile}: {error.message}", is_reachable=False)
         return {move.lane: why for move in moves}
 
 
@@ -402,7 +402,7 @@ def effective_ends(log: LogReader, spans: Mapping[TopicPartition, LogSpan]) -> d
 
 def _read_segments(
     cluster: ClusterClients, segments: Sequence[Segment], groups: Collection[str], *, every_group: bool, effective: bool
-) -> dict[int, TopicFacts]:
+) -> dict[int, TopicStanding]:
     cluster_id = cluster.admin.cluster().cluster_id
     found = find_topics(cluster.admin, {segment.topic for segment in segments})
     problems = {each.id: segment_problem(each, cluster_id, found.get(each.topic)) for each in segments}
@@ -411,7 +411,7 @@ def _read_segments(
     return {
         each.id: facts[each.topic]
         if each.topic in facts
-        else TopicFacts(
+        else TopicStanding(
             cluster_id=cluster_id,
             topic_id=found[each.topic].topic_id if each.topic in found else None,
             problem=problems[each.id],
@@ -428,7 +428,7 @@ def _facts_of(
     *,
     every_group: bool,
     effective: bool = False,
-) -> dict[str, TopicFacts]:
+) -> dict[str, TopicStanding]:
     """By topic."""
     if not segments:
         return {}
@@ -439,7 +439,7 @@ def _facts_of(
     stable = {k: s for k, s in spans.items() if isinstance(s, LogSpan) and s.stable == s.end}
     ends = effective_ends(cluster.log, stable) if effective else {}
     return {
-        segment.topic: TopicFacts(
+        segment.topic: TopicStanding(
             cluster_id=cluster_id,
             topic_id=segment.topic_id,
             partitions=segment.partitions,
@@ -454,16 +454,19 @@ def _facts_of(
 
 def _read_groups(
     cluster: ClusterClients, segments: Sequence[Segment], groups: Collection[str], *, every_group: bool
-) -> dict[str, dict[str, GroupFacts]]:
-    if every_group and lacking({"describe"}, cluster.admin.cluster().operations):
+) -> dict[str, dict[str, GroupStanding]]:
+    if every_group and lacking_rights({"describe"}, cluster.admin.cluster().operations):
         # Brokers leave out groups that may not be seen, and do not say that there are any.
         raise OperationFailedError("no right to list all groups", hint="grant DESCRIBE on the cluster")
     names = {listed.group for listed in cluster.groups.groups()} | set(groups) if every_group else set(groups)
     described = cluster.groups.describe(sorted(names)) if names else {}
     keys = [key for segment in segments for key in partitions_of(segment)]
-    found: dict[str, dict[str, GroupFacts]] = {segment.topic: {} for segment in segments}
+    found: dict[str, dict[str, GroupStanding]] = {segment.topic: {} for segment in segments}
     sharing = [name for name, about in described.items() if getattr(about, "type", None) is GroupType.SHARE]
-    commits = {**cluster.groups.committed_by(sorted(names - set(sharing)), keys), **_shared(cluster, sharing)}
+    commits = {
+        **cluster.groups.committed_by(sorted(names - set(sharing)), keys),
+        **_read_share_groups(cluster, sharing),
+    }
     for name in sorted(names):
         about, own = described.get(name), commits[name]
         if not isinstance(about, GroupDescription):
@@ -478,7 +481,7 @@ def _read_groups(
     return found
 
 
-def _shared(
+def _read_share_groups(
     cluster: ClusterClients, groups: Sequence[str]
 ) -> dict[str, Mapping[TopicPartition, CommittedOffset | ItemError] | ItemError]:
     """Where share groups stand, as commits: they have none, and asking for them is an error."""
@@ -517,15 +520,15 @@ PARTITION_BYTES, PACE_ANSWER_BYTES = 32 << 10, 8 << 20
 
 
 def measure_pace(
-    open_cluster: OpenCluster, clock: Clock, operation: Operation, old: Mapping[int, tuple[Segment, TopicFacts]]
-) -> Pace:
+    open_cluster: OpenCluster, clock: Clock, operation: Failover, old: Mapping[int, tuple[Segment, TopicStanding]]
+) -> CommitPace:
     """Read the commits of old topics once more after 6 s, and the records where groups stand, 1,000 at most.
 
     Nothing is read and no time passes where every group has read everything.
     """
     places = {n: unread_places(operation.readers_of(n), facts, segment.topic) for n, (segment, facts) in old.items()}
     if not any(places.values()):
-        return Pace()
+        return CommitPace()
     began_s = clock.monotonic()
     first_ms: dict[tuple[int, int, int], int] = {}
     for number, wanted in places.items():
@@ -534,11 +537,11 @@ def measure_pace(
             found = _first_times(log, sorted(wanted)[: MOST_PLACES - len(first_ms)])
             first_ms |= {(number, key.partition, offset): at_ms for (key, offset), at_ms in found.items()}
     pause(clock, max(0.0, BETWEEN_S - (clock.monotonic() - began_s)))
-    later: dict[int, TopicFacts] = {}
+    later: dict[int, TopicStanding] = {}
     for profile in sorted({segment.cluster for segment, _ in old.values()}):
         mine = [segment for segment, _ in old.values() if segment.cluster == profile]
         later |= read_segments(open_cluster(profile), mine, operation.groups, every_group=False, effective=False)
-    return Pace(seconds=clock.monotonic() - began_s, later=later, first_ms=first_ms)
+    return CommitPace(seconds=clock.monotonic() - began_s, later=later, first_ms=first_ms)
 
 
 def _first_times(
@@ -586,7 +589,7 @@ def check_certificate(
             continue
         late += [late_words(segment, n, more) for n, more in late_partitions(segment, facts, copies.get(segment.id))]
         recovered += [late_words(segment, n, more) for n, more in recovered_partitions(segment, copies.get(segment.id))]
-        short += _short(each, facts)
+        short += _groups_short_of(each, facts)
     return CertificateCheck(
         certificate=certificate,
         late=tuple(late),
@@ -598,7 +601,7 @@ def check_certificate(
     )
 
 
-def _short(each: SegmentEvidence, facts: TopicFacts) -> list[str]:
+def _groups_short_of(each: SegmentEvidence, facts: TopicStanding) -> list[str]:
     """Groups whose offsets went back below the end; one whose offsets expired since has none, which says nothing."""
     found = []
     for group in each.groups:
@@ -610,10 +613,10 @@ def _short(each: SegmentEvidence, facts: TopicFacts) -> list[str]:
     return found
 
 
-def read_old(segment: Segment, groups: Sequence[str], open_cluster: OpenCluster) -> TopicFacts:
+def read_old(segment: Segment, groups: Sequence[str], open_cluster: OpenCluster) -> TopicStanding:
     """The topic of an old segment and these groups; a profile that is not known any more is a fact, and no error."""
     try:
         cluster = open_cluster(segment.cluster)
     except KafkakitError as error:
-        return TopicFacts(problem=error.message, is_reachable=False)
+        return TopicStanding(problem=error.message, is_reachable=False)
     return read_segments(cluster, (segment,), groups, every_group=False, effective=False)[segment.id]

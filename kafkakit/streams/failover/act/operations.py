@@ -27,31 +27,31 @@ from kafkakit.streams.failover.act.observing import ClientWatch, OperationObserv
 from kafkakit.streams.failover.act.run import (
     CommandAudit,
     Effects,
+    FailoverParts,
     Journal,
     OnLine,
     OperationJournals,
     OperationRun,
-    RunParts,
     no_line,
     state_of,
 )
-from kafkakit.streams.failover.decide.drained import LiveHistory, LiveLook, LiveView, Pace
+from kafkakit.streams.failover.decide.drain_proof import CommitPace, LiveHistory, LiveLook, LiveView
 from kafkakit.streams.failover.decide.evidence import Evidence
-from kafkakit.streams.failover.decide.history import EndKind, RunEnd, home_of, left_cluster, routed_at, settled
+from kafkakit.streams.failover.decide.history import EndKind, RunEnd, end_by_route, home_of, left_cluster, routed_at
 from kafkakit.streams.failover.decide.operation import (
+    Failover,
     FailoverRequest,
     LaneMove,
-    Operation,
+    LineSubject,
     OperationKind,
     OperationRecord,
     Step,
-    Word,
-    standing,
+    step_by_route,
 )
 from kafkakit.streams.failover.decide.plan import (
     FailoverPlan,
     TargetPlace,
-    inherited,
+    inherited_fences,
     known_segments,
     lanes_read,
     letter_groups,
@@ -61,7 +61,7 @@ from kafkakit.streams.failover.decide.plan import (
 )
 from kafkakit.streams.failover.decide.steps import next_step
 from kafkakit.streams.model.route import Route, RouteOperation, Segment, partitions_of
-from kafkakit.streams.model.route_edits import begun, refuse_open_operation
+from kafkakit.streams.model.route_edits import begin_operation, refuse_open_operation
 from kafkakit.streams.routes.api_act import OpenCluster, RouteStore, own_settings
 
 PutEvents = Callable[[str, Sequence[Event]], object]
@@ -106,7 +106,7 @@ class OperationPorts:
 
 def run_parts(
     ports: OperationPorts, stream: str, clock: Clock, guard: Callable[[], None], on_line: OnLine = no_line
-) -> RunParts:
+) -> FailoverParts:
     """What one run works with; `guard` is called before each change, and `clock` keeps the lease while it sleeps."""
 
     from kafkakit.streams.client.api_act import read_clients
@@ -116,7 +116,7 @@ def run_parts(
     def references(segments: Sequence[Segment]) -> Mapping[int, Sequence[tuple[int, int]]]:
         return read_references(ports.open_cluster, ports.clock, ports.timeout_s, segments)
 
-    return RunParts(
+    return FailoverParts(
         routes=RouteStore(ports.store),
         journals=OperationJournals(ports.store, clock, stream, on_line),
         observer=OperationObserver(ports.open_cluster, clients, clock, references),
@@ -130,7 +130,7 @@ def run_parts(
     )
 
 
-def audited(ports: OperationPorts) -> dict[str, object]:
+def audit_fields(ports: OperationPorts) -> dict[str, object]:
     """Who does what, for the audit log."""
     return {"id": ports.random_hex(), "by": ports.operator, "command": ports.command}
 
@@ -141,7 +141,7 @@ def plan_operation(ports: OperationPorts, request: FailoverRequest) -> FailoverP
     return Planner(parts, ports.open_cluster, ports.random_hex).plan(request)
 
 
-def aimed(parts: RunParts, request: FailoverRequest) -> FailoverRequest:
+def aim_request(parts: FailoverParts, request: FailoverRequest) -> FailoverRequest:
     """The request with its target, where the stream itself tells it: a return, and a lane that stays on its cluster.
 
     A return that is open, or that was the last thing done, keeps its target: a command that is repeated does not send
@@ -152,7 +152,7 @@ def aimed(parts: RunParts, request: FailoverRequest) -> FailoverRequest:
     route = parts.routes.existing(request.stream).route
     if request.kind is OperationKind.REPARTITION:
         return replace(request, to=home_of(route, request.lanes))
-    last = newest(parts.journals, route)
+    last = find_newest(parts.journals, route)
     if last is not None and last.request.kind is OperationKind.BACK and last.end in (None, Step.RETIRED):
         return replace(request, to=last.request.to)
     history = [each.change.route for each in parts.routes.history(request.stream) if each.in_effect]
@@ -162,7 +162,7 @@ def aimed(parts: RunParts, request: FailoverRequest) -> FailoverRequest:
 class Planner:
     """Plans operations of one stream; writes nothing until `begin`. `random_hex` makes ids unique."""
 
-    def __init__(self, parts: RunParts, open_cluster: OpenCluster, random_hex: Callable[[], str]) -> None:
+    def __init__(self, parts: FailoverParts, open_cluster: OpenCluster, random_hex: Callable[[], str]) -> None:
         self._parts, self._open, self._random_hex = parts, open_cluster, random_hex
 
     def plan(self, request: FailoverRequest, *, measured: bool = False) -> FailoverPlan:
@@ -185,7 +185,7 @@ class Planner:
             self._sized(move, request, shapes.get(move.lane, (0, {}))[0], len(alive))
             for move in moves_of(request, route, {lane: configs for lane, (_, configs) in shapes.items()})
         )
-        operation = Operation(
+        operation = Failover(
             id=f"{route.epoch + 1:06d}-{request.kind}-{self._random_hex()}",
             request=request,
             cluster_id=info.cluster_id,
@@ -221,7 +221,7 @@ class Planner:
         if not request.is_emergency:
             sizes = {each.id: _bytes_of(self._open(each.cluster), each) for _, each in operation.old_segments(route)}
         old = known_segments(operation, evidence)
-        pace = measure_pace(self._open, self._parts.clock, operation, old) if measured else Pace()
+        pace = measure_pace(self._open, self._parts.clock, operation, old) if measured else CommitPace()
         return make_plan(operation, evidence, place, sizes, pace)
 
     def begin(self, plan: FailoverPlan, approval: str = "") -> OperationRun:
@@ -231,14 +231,14 @@ class Planner:
         superseded = self._superseded(operation.request, before)
         is_replaced = superseded is not None or self._is_lost(before)
         journal = parts.journals.begin(operation)
-        for fence in inherited(operation, before, state_of(superseded).fences if superseded is not None else ()):
-            journal.intent(Word.FENCE, line_data(fence))
+        for fence in inherited_fences(operation, before, state_of(superseded).fences if superseded is not None else ()):
+            journal.intent(LineSubject.FENCE, line_data(fence))
         opening = RouteOperation(id=operation.id, kind=operation.request.kind, step=Step.PLANNED)
 
         def edit(found: Route) -> Route:
             if found.epoch != operation.from_epoch:
                 raise ConflictError(f"stream {operation.stream} was changed since the plan")
-            return begun(replace(found, operation=None) if is_replaced else found, opening)
+            return begin_operation(replace(found, operation=None) if is_replaced else found, opening)
 
         parts.require_held()
         parts.routes.change(
@@ -249,7 +249,7 @@ class Planner:
             at_ms=epoch_ms(parts.clock.now()),
         )
         if superseded is not None:
-            superseded.check(Word.STEP, {"step": Step.SUPERSEDED, "epoch": operation.from_epoch + 1})
+            superseded.check(LineSubject.STEP, {"step": Step.SUPERSEDED, "epoch": operation.from_epoch + 1})
         return OperationRun(parts, journal)
 
     def open_run(self, route: Route) -> OperationRun | None:
@@ -308,11 +308,11 @@ class Planner:
             except InputError as error:  # a damaged journal of the past keeps no stream where it is
                 self._parts.reporter.warn(f"{error}")
                 continue
-            if journal.state is None or settled(journal.state, route) is Step.ABORTED:
+            if journal.state is None or end_by_route(journal.state, route) is Step.ABORTED:
                 continue
-            if settled(journal.state, route) is Step.RETIRED:
+            if end_by_route(journal.state, route) is Step.RETIRED:
                 self._parts.require_held()
-                journal.check(Word.STEP, {"step": Step.RETIRED, "epoch": route.epoch})
+                journal.check(LineSubject.STEP, {"step": Step.RETIRED, "epoch": route.epoch})
             record = state_of(journal)
             is_same = not tuple(record.request.differences(request)) and routed_at(record.operation, [route])
             is_done = is_same and record.end in (Step.RETIRED, Step.RECLAIMED)
@@ -327,7 +327,7 @@ class Planner:
         journal = self._parts.journals.open(route.operation.id)
         if journal.state is None or journal.state.request.to == request.to:
             return None
-        step = standing(journal.state.operation, route)
+        step = step_by_route(journal.state.operation, route)
         return None if step is None or step.can_abort else journal
 
     def _is_lost(self, route: Route) -> bool:
@@ -376,7 +376,7 @@ class StreamOperation:
         self._stack.callback(self._lease.release)
         try:
             self._stack.enter_context(
-                self._audit.around(ports.store, ports.clock, request.stream, audited(ports), ports.reporter.warn)
+                self._audit.around(ports.store, ports.clock, request.stream, audit_fields(ports), ports.reporter.warn)
             )
             clock = HeldClock(ports.clock, self._lease, DEFAULT_TTL_S / 10)
             parts = run_parts(ports, request.stream, clock, self._lease.require_held, self._audit.see)
@@ -385,7 +385,7 @@ class StreamOperation:
             self.close()
             raise
 
-    def _begin(self, planner: Planner, parts: RunParts, approval: str) -> None:
+    def _begin(self, planner: Planner, parts: FailoverParts, approval: str) -> None:
         route = parts.routes.existing(self.request.stream).route
         self._run = planner.resume(self.request, route)
         self.end = None if self._run else planner.finished(self.request, route)
@@ -460,7 +460,7 @@ def _bindings(cluster: ClusterClients, topic: str) -> tuple[AclBinding, ...] | N
         return None
 
 
-def newest(journals: OperationJournals, route: Route) -> OperationRecord | None:
+def find_newest(journals: OperationJournals, route: Route) -> OperationRecord | None:
     """The operation that the route names, or the newest that was ever begun."""
     if route.operation is not None:
         return journals.record(route.operation.id)
@@ -475,7 +475,7 @@ class OperationWatcher:
     `holder` tells which process has the stream's lease.
     """
 
-    def __init__(self, stream: str, parts: RunParts, open_cluster: OpenCluster, holder: Callable[[], str]) -> None:
+    def __init__(self, stream: str, parts: FailoverParts, open_cluster: OpenCluster, holder: Callable[[], str]) -> None:
         self._stream, self._parts, self._open, self._holder = stream, parts, open_cluster, holder
         self._history = LiveHistory()
 
@@ -483,8 +483,8 @@ class OperationWatcher:
         """One look; raises `TryLaterError` while the control store is away."""
         parts = self._parts
         route = parts.routes.existing(self._stream).route
-        record = newest(parts.journals, route) if route.operation is not None else None
-        step = None if record is None else standing(record.operation, route)
+        record = find_newest(parts.journals, route) if route.operation is not None else None
+        step = None if record is None else step_by_route(record.operation, route)
         evidence, action = None, None
         if record is not None and step is not None:
             evidence = parts.observer.look(record, route, retiring=True)

@@ -39,7 +39,7 @@ from kafkakit.streams.client.api_act import (
 from kafkakit.streams.failover.act.closing import newest_certificate
 from kafkakit.streams.failover.act.observing import check_certificate
 from kafkakit.streams.failover.act.operations import Planner
-from kafkakit.streams.failover.act.run import RunParts
+from kafkakit.streams.failover.act.run import FailoverParts
 from kafkakit.streams.failover.decide.history import (
     MOST_KEPT,
     REHEARSAL_DOCUMENT,
@@ -69,7 +69,7 @@ FLOWS_S = 60.0
 HANDLED_S = 60.0
 
 
-class Load(Protocol):
+class ShadowLoad(Protocol):
     """What writes and reads the shadow."""
 
     def figures(self) -> LoadFigures:
@@ -81,7 +81,7 @@ class Load(Protocol):
         ...
 
 
-OpenLoad = Callable[[Rehearsal, tuple[str, ...]], AbstractContextManager[Load]]
+OpenLoad = Callable[[Rehearsal, tuple[str, ...]], AbstractContextManager[ShadowLoad]]
 """The load of a rehearsal on these lanes, while the context is open."""
 
 
@@ -197,7 +197,7 @@ class ShadowStream:
 class RehearsalParts:
     """What a rehearsal works with; `run` and `planner` are those of the shadow, whose lease they hold."""
 
-    run: RunParts
+    run: FailoverParts
     planner: Planner
     shadow: ShadowStream
     history: RehearsalHistory
@@ -205,7 +205,7 @@ class RehearsalParts:
     open_load: OpenLoad
 
 
-def rate_of(route: Route, open_cluster: OpenCluster, run: RunParts) -> float:
+def rate_of(route: Route, open_cluster: OpenCluster, run: FailoverParts) -> float:
     """What the stream's active segments take now, in records a second over `MEASURE_S`."""
     before, began_s = _ends(route, open_cluster), run.clock.monotonic()
     pause(run.clock, MEASURE_S)

@@ -38,11 +38,11 @@ from kafkakit.ports.data import ClusterClients
 from kafkakit.ports.stores import ControlStore
 from kafkakit.streams.failover.act.letters import OldRecords
 from kafkakit.streams.failover.act.observing import OperationObserver, read_writers
-from kafkakit.streams.failover.decide.drained import Item, late_words, losses, uncopied, with_references
+from kafkakit.streams.failover.decide.drain_proof import Item, late_words, losses, uncopied_ranges, with_references
 from kafkakit.streams.failover.decide.evidence import Evidence, References
 from kafkakit.streams.failover.decide.history import (
     AuditedCommand,
-    Closing,
+    ClosingResult,
     DrainCertificate,
     EndKind,
     RunEnd,
@@ -61,16 +61,17 @@ from kafkakit.streams.failover.decide.operation import (
     ChangeRoute,
     CopyLetters,
     CreateTopics,
+    Failover,
     FailoverRequest,
     FenceChoice,
     FenceKind,
     FenceRecord,
-    Finished,
+    FinishedOperation,
     LaneMove,
     Line,
+    LineSubject,
     LowerFence,
     OldCopies,
-    Operation,
     OperationRecord,
     RaiseFence,
     Refuse,
@@ -79,16 +80,15 @@ from kafkakit.streams.failover.decide.operation import (
     SeedGroups,
     Step,
     Wait,
-    Word,
     certificate_root,
     fold,
     journal_root,
     merged_losses,
     operations_folder,
-    standing,
+    step_by_route,
 )
 from kafkakit.streams.failover.decide.plan import FENCE_RATE, SIZE_KEY, SIZE_LIMIT, fence_bindings
-from kafkakit.streams.failover.decide.steps import edited, next_step
+from kafkakit.streams.failover.decide.steps import apply_edit, next_step
 from kafkakit.streams.model.route import DLQ, Route, Segment, lane_client_id, partitions_of, segment_problem
 from kafkakit.streams.routes.api_act import (
     LaneShape,
@@ -112,7 +112,7 @@ class Effects:
     def __init__(self, open_cluster: OpenCluster, clock: Clock, guard: Callable[[], None]) -> None:
         self._open, self._clock, self._guard = open_cluster, clock, guard
 
-    def create(self, operation: Operation, move: LaneMove, quota: int | None) -> str:
+    def create(self, operation: Failover, move: LaneMove, quota: int | None) -> str:
         """Create a target's topic, or take an empty one of its shape; returns its id once it can be seen.
 
         `quota` in bytes/s is that of the lane, which its new cluster must have, too.
@@ -154,7 +154,7 @@ class Effects:
                         problems.append(f"group {name}: {key}: {error}")
         return tuple(problems)
 
-    def planned_fence(self, segment: Segment, kind: FenceKind, operation: Operation, quota: int | None) -> FenceRecord:
+    def planned_fence(self, segment: Segment, kind: FenceKind, operation: Failover, quota: int | None) -> FenceRecord:
         """What a fence will add and replace, read from the cluster: to be written down before it goes up.
 
         `quota` is that of the segment's lane, which a quota fence replaces.
@@ -260,7 +260,7 @@ class Effects:
         _raise_first(admin.alter_configs((change,)).values(), f"{SIZE_KEY} of {segment.topic}")
 
 
-Journal: TypeAlias = LineJournal[Word, OperationRecord | None]
+Journal: TypeAlias = LineJournal[LineSubject, OperationRecord | None]
 OnLine: TypeAlias = Callable[[OperationRecord | None, Line], None]
 """What gets each line that this process writes, with what the journal says after it."""
 MOST_OPERATIONS = 1000
@@ -285,10 +285,10 @@ class OperationJournals:
         lines = StoreLines(self._store, journal_root(self._stream, name))
         return LineJournal(lines, self._clock, GRAMMAR, fold, None, self._on_line)
 
-    def begin(self, operation: Operation) -> Journal:
+    def begin(self, operation: Failover) -> Journal:
         """The journal of a new operation, with its first line."""
         journal = self.open(operation.id)
-        journal.check(Word.PLAN, line_data(operation))
+        journal.check(LineSubject.PLAN, line_data(operation))
         return journal
 
     def record(self, name: str) -> OperationRecord | None:
@@ -323,7 +323,7 @@ class OperationJournals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunParts:
+class FailoverParts:
     """What a run works with; `require_held` raises `LeaseLostError` once the stream's lease is lost."""
 
     routes: RouteStore
@@ -339,7 +339,7 @@ class RunParts:
 
 
 @dataclass(slots=True, kw_only=True)
-class Progress:
+class RunProgress:
     """Since when nothing could be done, and what was tried since; `mark` is what the last turn found."""
 
     idle_since_s: float = 0.0
@@ -351,11 +351,11 @@ class Progress:
 class OperationRun:
     """One process's work on one operation."""
 
-    def __init__(self, parts: RunParts, journal: Journal) -> None:
+    def __init__(self, parts: FailoverParts, journal: Journal) -> None:
         self._parts, self._journal = parts, journal
         self._said = ""
         self._problems: tuple[str, ...] = ()
-        self._progress = Progress()
+        self._progress = RunProgress()
 
     @property
     def record(self) -> OperationRecord:
@@ -368,7 +368,7 @@ class OperationRun:
         Raises `ConflictError` when other processes change the route again and again, `LeaseLostError` when another
         process takes the stream's lease, and what clusters and stores raise.
         """
-        self._progress = Progress(idle_since_s=self._parts.clock.monotonic())
+        self._progress = RunProgress(idle_since_s=self._parts.clock.monotonic())
         while True:
             end = self.turn(until, wait_s)
             if end is not None:
@@ -392,7 +392,7 @@ class OperationRun:
                 return self._end(EndKind.WAITING, route, action.reason, action.lines, action.records)
             pause(parts.clock, max(0.01, min(POLL_S, left_s, action.seconds or POLL_S)))
             return None
-        if isinstance(action, Finished):
+        if isinstance(action, FinishedOperation):
             return self._finished(action)
         if isinstance(action, Refuse):
             return self._end(EndKind.REFUSED, route, action.reason, action.lines)
@@ -416,7 +416,7 @@ class OperationRun:
 
     def amend(self, request: FailoverRequest) -> None:
         """Take over other limits; the shape of the request is the operation's."""
-        self._journal.check(Word.AMEND, line_data(request))
+        self._journal.check(LineSubject.AMEND, line_data(request))
 
     def _act(
         self,
@@ -426,10 +426,10 @@ class OperationRun:
         operation, journal, effects = self.record.operation, self._journal, self._parts.effects
         match action:
             case CreateTopics():
-                journal.intent(Word.CREATE, {"topics": [move.topic for move in action.moves]})
+                journal.intent(LineSubject.CREATE, {"topics": [move.topic for move in action.moves]})
                 quotas = {lane.name: lane.quota_bytes_per_s for lane in evidence.route.lanes}
                 made = {move.lane: effects.create(operation, move, quotas.get(move.lane)) for move in action.moves}
-                journal.check(Word.CREATE, {"topic_ids": made})
+                journal.check(LineSubject.CREATE, {"topic_ids": made})
             case SeedGroups():
                 self._seed(action)
             case RaiseFence():
@@ -438,14 +438,14 @@ class OperationRun:
                 quota = lane.quota_bytes_per_s
                 fence = known[0] if known else effects.planned_fence(action.segment, action.kind, operation, quota)
                 if not known:
-                    journal.intent(Word.FENCE, line_data(fence))
+                    journal.intent(LineSubject.FENCE, line_data(fence))
                 effects.raise_fence(action.segment, fence)
                 self._parts.reporter.say(f"fence {fence.kind} on {action.segment.topic}")
             case LowerFence():
                 for fence in [each for each in self.record.fences if each.segment == action.segment.id]:
-                    journal.intent(Word.UNFENCE, {"segment": fence.segment, "transactions": action.transactions})
+                    journal.intent(LineSubject.UNFENCE, {"segment": fence.segment, "transactions": action.transactions})
                     effects.lower_fence(action.segment, fence)
-                    journal.check(Word.UNFENCE, {"segment": fence.segment})
+                    journal.check(LineSubject.UNFENCE, {"segment": fence.segment})
                 if action.transactions:
                     names = ", ".join(action.transactions)
                     self._parts.reporter.warn(f"{action.segment.topic}: the fence is down again, it held up {names}")
@@ -461,7 +461,7 @@ class OperationRun:
 
     def _seed(self, action: SeedGroups) -> None:
         places = {g: {str(k): v for k, v in offsets.items()} for g, offsets in action.offsets.items()}
-        self._journal.intent(Word.SEED, {"offsets": places})
+        self._journal.intent(LineSubject.SEED, {"offsets": places})
         problems = self._parts.effects.seed(self.record.request.to, action.offsets)
         for problem in problems if problems != self._problems else ():
             self._parts.reporter.warn(problem)
@@ -474,15 +474,15 @@ class OperationRun:
     def _copy_letters(self, action: CopyLetters, evidence: Evidence) -> None:
         """Dead letters first, each segment from where an interruption left it; then what references lead to."""
         for segment in action.segments:
-            self._journal.intent(Word.LETTERS, {"segment": segment.id})
+            self._journal.intent(LineSubject.LETTERS, {"segment": segment.id})
             before = self.record.copies_of(segment.id)
-            spans = uncopied(segment, evidence.old[segment.id].whole_spans or {}, before)
+            spans = uncopied_ranges(segment, evidence.old[segment.id].whole_spans or {}, before)
             self._parts.records.copy(evidence.route, DLQ, segment, spans, before, self._note_copies)
             done = self.record.copies_of(segment.id)
             self._parts.reporter.say(f"{segment.topic}: {done.records:,} dead letters copied, {done.passed:,} replayed")
         if not action.references:
             return
-        self._journal.intent(Word.LETTERS, {"references": True})
+        self._journal.intent(LineSubject.LETTERS, {"references": True})
         outcome = self._parts.records.references(evidence.route)
         self._problems = tuple(f"{place}: {why}" for place, why in sorted(outcome.failed.items())[:20])
         for _, segment in self.record.operation.old_segments(evidence.route):
@@ -493,12 +493,12 @@ class OperationRun:
         self._parts.reporter.say(f"{outcome.copied:,} rejected records copied, {len(outcome.lost):,} are gone")
 
     def _note_copies(self, copies: OldCopies) -> None:
-        self._journal.check(Word.LETTERS, line_data(copies))
+        self._journal.check(LineSubject.LETTERS, line_data(copies))
 
     def _certify(self, evidence: Evidence) -> None:
         certificate, data = make_certificate(self.record, evidence, self._parts.version)
         self._parts.journals.write_certificate(self.record.operation.id, data)
-        self._journal.check(Word.CERTIFIED, {"sha256": certificate.sha256, "epoch": evidence.route.epoch})
+        self._journal.check(LineSubject.CERTIFIED, {"sha256": certificate.sha256, "epoch": evidence.route.epoch})
         self._note(Step.DRAINED, evidence.route)
         self._parts.reporter.say(f"drained: certificate {certificate.sha256[:16]}")
 
@@ -507,13 +507,13 @@ class OperationRun:
         parts, record = self._parts, self.record
         if action.edit is RouteEdit.SEAL and evidence.quiet is not None:
             data = {"basis": evidence.quiet.basis, "window_s": round(evidence.quiet.seconds, 3)}
-            self._journal.check(Word.QUIET, data)
+            self._journal.check(LineSubject.QUIET, data)
         left = {"left": list(action.left)} if action.left else {}
-        self._journal.intent(Word.ROUTE, {"edit": action.edit, "epoch": evidence.route.epoch, **left})
+        self._journal.intent(LineSubject.ROUTE, {"edit": action.edit, "epoch": evidence.route.epoch, **left})
         parts.require_held()
         changed = parts.routes.change(
             record.operation.stream,
-            lambda found: edited(record, same(found, evidence.route), action.edit, evidence),
+            lambda found: apply_edit(record, require_same(found, evidence.route), action.edit, evidence),
             by=parts.operator,
             what=f"operation {record.operation.id}: {action.edit}",
             at_ms=epoch_ms(parts.clock.now()),
@@ -521,7 +521,7 @@ class OperationRun:
         for _, segment in record.operation.old_segments(evidence.route) if action.left else ():
             if segment.id in action.left:
                 parts.reporter.say(f"{segment.topic} stays readable on {segment.cluster} for its dead letters")
-        step = standing(record.operation, changed)
+        step = step_by_route(record.operation, changed)
         if action.edit is RouteEdit.ROUTE and step is not None:
             self._note_routed(changed.epoch, action.unready)
             self._note(step, changed)
@@ -533,7 +533,7 @@ class OperationRun:
     def _report_late(self, action: ReportLate, evidence: Evidence) -> RunEnd:
         """Void the seal, and name what brokers know of the writers."""
         segments = {number for number, _, _ in action.grown}
-        self._journal.check(Word.LATE, {"grown": [list(each) for each in action.grown]})
+        self._journal.check(LineSubject.LATE, {"grown": [list(each) for each in action.grown]})
         self._change_route(ChangeRoute(edit=RouteEdit.UNSEAL), evidence)
         self._parts.observer.forget_quiet()
         lines = []
@@ -550,7 +550,7 @@ class OperationRun:
     def _remember(self, evidence: Evidence) -> None:
         """Write down what a later look could not see any more."""
         record = self.record
-        step = standing(record.operation, evidence.route)
+        step = step_by_route(record.operation, evidence.route)
         if step is None:
             return
         if step not in record.reached_ms:
@@ -558,11 +558,11 @@ class OperationRun:
         if step is Step.SEALED:
             merged = merged_losses(record.lost, losses(record, evidence))
             if merged != record.lost:
-                self._journal.check(Word.LOST, {"lost": data_of_list(merged)})
+                self._journal.check(LineSubject.LOST, {"lost": data_of_list(merged)})
 
     def _note_routed(self, epoch: int, unready: tuple[str, ...] = ()) -> None:
         """The line that says at which epoch producers were sent elsewhere."""
-        self._journal.check(Word.STEP, {"step": Step.ROUTED, "epoch": epoch, "unready": list(unready)})
+        self._journal.check(LineSubject.STEP, {"step": Step.ROUTED, "epoch": epoch, "unready": list(unready)})
         self._parts.reporter.say(f"{Step.ROUTED}: stream {self.record.operation.stream}, epoch {epoch}")
 
     def _note(self, step: Step, route: Route) -> None:
@@ -573,16 +573,16 @@ class OperationRun:
             found = routed_at(record.operation, [each.change.route for each in history if each.in_effect])
             self._note_routed(found or route.epoch)
         if step not in self.record.reached_ms:
-            self._journal.check(Word.STEP, {"step": step, "epoch": route.epoch})
+            self._journal.check(LineSubject.STEP, {"step": step, "epoch": route.epoch})
             self._parts.reporter.say(f"{step}: stream {record.operation.stream}, epoch {route.epoch}")
 
     def _amend_without_fence(self) -> None:
         self.amend(replace(self.record.request, fence=FenceChoice.NONE))
 
-    def _finished(self, action: Finished) -> RunEnd:
+    def _finished(self, action: FinishedOperation) -> RunEnd:
         route = self._parts.routes.existing(self.record.operation.stream).route
         if action.step.is_over and action.step not in self.record.reached_ms:
-            self._journal.check(Word.STEP, {"step": action.step, "epoch": route.epoch})
+            self._journal.check(LineSubject.STEP, {"step": action.step, "epoch": route.epoch})
         if action.step in (Step.ABORTED, Step.SUPERSEDED):
             lines = (f"operation {self.record.operation.id} is not the stream's any more, and has not moved it",)
             return RunEnd(kind=EndKind.REFUSED, step=action.step, record=self.record, reason=action.step, lines=lines)
@@ -591,7 +591,7 @@ class OperationRun:
     def _end(
         self, kind: EndKind, route: Route, reason: str, lines: tuple[str, ...], records: int | None = None
     ) -> RunEnd:
-        step = standing(self.record.operation, route) or Step.RETIRED
+        step = step_by_route(self.record.operation, route) or Step.RETIRED
         return RunEnd(kind=kind, step=step, record=self.record, reason=reason, lines=lines, records=records)
 
     def _say(self, wait: Wait) -> None:
@@ -601,7 +601,7 @@ class OperationRun:
             self._parts.reporter.say("; ".join(("waiting: " + wait.lines[0], *wait.lines[1:3])))
 
 
-def same(found: Route, seen: Route) -> Route:
+def require_same(found: Route, seen: Route) -> Route:
     """The route that was found; `ConflictError` where it is not the one that was looked at."""
     if found != seen:
         raise ConflictError(f"stream {seen.stream} was changed by another process")
@@ -664,7 +664,7 @@ class CommandAudit:
         if record is None:
             return
         self._about(record)
-        if line.what is Word.STEP:
+        if line.what is LineSubject.STEP:
             self._more["step"] = str(line.data["step"])
         event = event_of(record, line)
         if event is not None:
@@ -675,7 +675,7 @@ class CommandAudit:
         self._about(end.record)
         self._more |= {"step": end.step, "result": end.kind, "reason": end.reason}
 
-    def note_closing(self, closing: Closing) -> None:
+    def note_closing(self, closing: ClosingResult) -> None:
         """Take what became of the topics of an operation."""
         self._about(closing.record)
         if closing.is_late:

@@ -1,6 +1,6 @@
 """`kafkakit streams failover` and its neighbours `streams move`, `streams repartition` and `streams verify-drain`.
 
-`plan`, `run`, `resume` and `abort` carry an operation out, `back` moves a stream home, `certify`, `retire` and
+`plan`, `run`, `resume` and `abort` carry an operation out, `return_stream` moves a stream home, `certify`, `retire` and
 `reclaim` end it with proof, `rehearse` tries it on a shadow stream, `status` and `history` look at it.
 """
 
@@ -99,13 +99,13 @@ def abort(ctx: typer.Context, stream: StreamName, consent: Consent) -> int:
     kafkakit --profile prod streams failover abort orders --yes
     """
     from kafkakit.streams.failover.act.closing import abort as take_back
-    from kafkakit.streams.failover.act.closing import abortable
+    from kafkakit.streams.failover.act.closing import read_abortable
     from kafkakit.streams.failover.report import closing_report
 
     cli = cli_context(ctx)
     with open_failover(cli, stream, "" if consent.dry_run else "streams failover abort") as session:
         parts = session.parts()
-        found = abortable(parts, stream, session.cluster)
+        found = read_abortable(parts, stream, session.cluster)
         if not consent.dry_run and consent.confirm(cli, f"Abort the operation of stream {stream}?"):
             found = take_back(parts, session.cluster, stream)
         else:
@@ -114,7 +114,7 @@ def abort(ctx: typer.Context, stream: StreamName, consent: Consent) -> int:
 
 
 @with_option_groups
-def back(
+def return_stream(
     ctx: typer.Context,
     request: BackRequest,
     consent: Consent,
@@ -217,8 +217,8 @@ def reclaim(
     """
     from kafkakit.core.errors import UsageError
     from kafkakit.core.quantities import parse_duration_or_zero
+    from kafkakit.streams.failover.act.closing import read_reclaimable
     from kafkakit.streams.failover.act.closing import reclaim as delete_old
-    from kafkakit.streams.failover.act.closing import reclaimable
     from kafkakit.streams.failover.report import closing_report
 
     cli, grace_s = cli_context(ctx), parse_duration_or_zero(grace, "--grace")
@@ -227,7 +227,7 @@ def reclaim(
     with open_failover(cli, stream, "" if consent.dry_run else "streams failover reclaim") as session:
         session.require_known()
         parts = session.parts()
-        found = reclaimable(parts, session.cluster, operation)
+        found = read_reclaimable(parts, session.cluster, operation)
         if not consent.dry_run and consent.confirm(cli, f"Delete the old topics of stream {stream}?"):
             name = found.record.operation.id
             found = delete_old(parts, session.cluster, name, grace_s=grace_s, keep=keep, recover=recover)
@@ -316,9 +316,9 @@ def status(ctx: typer.Context, stream: StreamName, options: LiveOptions) -> int:
     kafkakit --profile prod streams failover status orders
     kafkakit --profile prod streams failover status orders --watch --metrics /var/lib/node_exporter/failover.prom
     """
-    from kafkakit.streams.failover.act.operations import OperationWatcher, newest
+    from kafkakit.streams.failover.act.operations import OperationWatcher, find_newest
     from kafkakit.streams.failover.commands.options import watch_operation
-    from kafkakit.streams.failover.decide.operation import standing
+    from kafkakit.streams.failover.decide.operation import step_by_route
     from kafkakit.streams.failover.report import live_report, status_report
 
     cli = cli_context(ctx)
@@ -328,9 +328,9 @@ def status(ctx: typer.Context, stream: StreamName, options: LiveOptions) -> int:
             watcher = OperationWatcher(stream, session.parts(), session.cluster, session.lease_words)
             return finish(cli, live_report(watch_operation(cli, session.home.clock, stream, watcher, options)))
         route = session.route
-        record = newest(session.parts().journals, route)
+        record = find_newest(session.parts().journals, route)
         lease = session.lease_words()
-    step = None if record is None else standing(record.operation, route)
+    step = None if record is None else step_by_route(record.operation, route)
     return finish(cli, status_report(stream, record, step, lease))
 
 
@@ -380,14 +380,14 @@ def carry_out(
     """Begin the operation of a request, or continue it, until the old topics are retired."""
     from kafkakit.core.quantities import parse_duration_or_zero
     from kafkakit.report.report import cluster_words
-    from kafkakit.streams.failover.act.operations import aimed
+    from kafkakit.streams.failover.act.operations import aim_request
     from kafkakit.streams.failover.decide.operation import Step
     from kafkakit.streams.failover.report import plan_report, run_report
 
     cli, wait_s = cli_context(ctx), parse_duration_or_zero(wait, "--wait")
     with open_failover(cli, request.stream, "" if consent.dry_run else command, events) as session:
         parts = session.parts()
-        planner, request = session.planner(parts), aimed(parts, request)
+        planner, request = session.planner(parts), aim_request(parts, request)
         begun = None if consent.dry_run else planner.resume(request, session.route)
         done = None if begun or consent.dry_run else planner.finished(request, session.route)
         if done is not None:
@@ -424,7 +424,7 @@ def carry_on(
 
     from kafkakit.core.errors import RefusedError
     from kafkakit.core.quantities import parse_duration_or_zero
-    from kafkakit.streams.failover.decide.operation import Step, standing
+    from kafkakit.streams.failover.decide.operation import Step, step_by_route
     from kafkakit.streams.failover.report import run_report, status_report
 
     cli, wait_s, command = cli_context(ctx), parse_duration_or_zero(wait, "--wait"), f"streams failover {verb}"
@@ -434,7 +434,7 @@ def carry_on(
         if begun is None:
             hint = f"its operations: {shell_command('streams failover history', stream)}"
             raise RefusedError(f"stream {stream} has no open operation", hint=hint)
-        shown = partial(status_report, stream, begun.record, standing(begun.record.operation, route), lease)
+        shown = partial(status_report, stream, begun.record, step_by_route(begun.record.operation, route), lease)
         if not (consent.dry_run or consent.yes):
             cli.output.say(shown().text.rstrip("\n"))
         if consent.dry_run or not consent.confirm(
@@ -451,7 +451,7 @@ def carry_on(
 app = new_group("Move a stream to another cluster without loss, and prove it.")
 app.command("plan", cls=CliCommand, short_help="Show what a failover would do and need.")(plan)
 app.command("run", cls=CliCommand, short_help="Move a stream to another cluster.")(run)
-app.command("back", cls=CliCommand, short_help="Return a stream to the cluster that it left.")(back)
+app.command("back", cls=CliCommand, short_help="Return a stream to the cluster that it left.")(return_stream)
 app.command("status", cls=CliCommand, short_help="Show where the newest operation stands.")(status)
 app.command("resume", cls=CliCommand, short_help="Continue the open operation.")(resume)
 app.command("abort", cls=CliCommand, short_help="Take an operation back before producers have moved.")(abort)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from kafkakit.ports.acting import Clock
     from kafkakit.streams.failover.act.operations import OperationWatcher, Planner
     from kafkakit.streams.failover.act.rehearsal import RehearsalLoad, RehearsalParts
-    from kafkakit.streams.failover.act.run import RunParts
-    from kafkakit.streams.failover.decide.drained import LiveView
+    from kafkakit.streams.failover.act.run import FailoverParts
+    from kafkakit.streams.failover.decide.drain_proof import LiveView
     from kafkakit.streams.failover.decide.history import Rehearsal
     from kafkakit.streams.model.route import Route
 
@@ -100,12 +100,12 @@ class FailoverSession:
         if not routes.history(self.stream, 1):
             routes.existing(self.stream)
 
-    def parts(self) -> RunParts:
+    def parts(self) -> FailoverParts:
         """What a run works with; takes the stream's lease where the command may write, `TryLaterError` names its
         holder, and writes the audit log."""
         from kafkakit.core.lease import DEFAULT_TTL_S
         from kafkakit.execution.act.leases import HeldClock
-        from kafkakit.streams.failover.act.operations import audited, run_parts
+        from kafkakit.streams.failover.act.operations import audit_fields, run_parts
 
         ports = operation_ports(self.cli, self.home, self.cluster, self._command, self._put_events)
         if not self._command:
@@ -113,7 +113,9 @@ class FailoverSession:
         lease = ports.open_lease(self.stream)
         lease.acquire()
         self._stack.callback(lease.release)
-        around = self.audit.around(ports.store, ports.clock, self._audited_as, audited(ports), self.cli.output.warn)
+        around = self.audit.around(
+            ports.store, ports.clock, self._audited_as, audit_fields(ports), self.cli.output.warn
+        )
         self._stack.enter_context(around)
         clock = HeldClock(ports.clock, lease, DEFAULT_TTL_S / 10)
         return run_parts(ports, self.stream, clock, lease.require_held, self.audit.see)
@@ -128,13 +130,13 @@ class FailoverSession:
     def lease_words(self) -> str:
         """Which process works on the stream, in words."""
         from kafkakit.execution.act.leases import read_lease
-        from kafkakit.streams.failover.decide.drained import NO_PROCESS
+        from kafkakit.streams.failover.decide.drain_proof import NO_PROCESS
         from kafkakit.streams.failover.decide.operation import lease_of
 
         lease = read_lease(self.home.control, lease_of(self.stream))
         return NO_PROCESS if lease is None or lease.holder is None else str(lease)
 
-    def planner(self, parts: RunParts) -> Planner:
+    def planner(self, parts: FailoverParts) -> Planner:
         """What plans and begins operations."""
         from secrets import token_hex
 
@@ -215,7 +217,7 @@ class RehearsalOptions:
             profiles=tuple(sorted({*sources, self.to})),
         )
 
-    def parts(self, session: FailoverSession, stream: str, run: RunParts) -> RehearsalParts:
+    def parts(self, session: FailoverSession, stream: str, run: FailoverParts) -> RehearsalParts:
         """What a rehearsal works with."""
         from kafkakit.streams.failover.act.rehearsal import RehearsalHistory, RehearsalParts, ShadowStream
 

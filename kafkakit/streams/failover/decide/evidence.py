@@ -35,9 +35,9 @@ from kafkakit.streams.failover.decide.operation import (
     DEFAULT_QUIET_S,
     SHORT_WINDOW_S,
     SKEW_S,
+    Failover,
     FailoverRequest,
     FenceKind,
-    Operation,
 )
 from kafkakit.streams.model.commit import CommitIdentity, Reading, topic_id_bytes
 from kafkakit.streams.model.dialects.dialect import CommitFacts
@@ -50,7 +50,7 @@ Commits = Mapping[int, CommittedOffset | ItemError]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupFacts:
+class GroupStanding:
     """A group on one cluster, as far as one topic concerns it.
 
     `epochs` are the route epochs in its commits' metadata by partition; `held` are the partitions that each member
@@ -67,7 +67,7 @@ class GroupFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicFacts:
+class TopicStanding:
     """The topic of a segment, or of one that is to be made, on its live cluster.
 
     `problem` says why it is not the one that is meant, or why nothing is known of it; `is_reachable` is false in the
@@ -84,7 +84,7 @@ class TopicFacts:
     configs: Mapping[str, str] = field(default_factory=dict)
     spans: Mapping[int, LogSpan | ItemError] = field(default_factory=dict)
     effective: Mapping[int, int] = field(default_factory=dict)
-    groups: Mapping[str, GroupFacts] = field(default_factory=dict)
+    groups: Mapping[str, GroupStanding] = field(default_factory=dict)
     is_gone: bool = False
 
     @property
@@ -161,7 +161,7 @@ class References(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quiet:
+class QuietPeriod:
     """How long the ends of all old logs have been the same, by this process's looks alone, and on what basis."""
 
     basis: str
@@ -181,8 +181,8 @@ class Evidence:
 
     route: Route
     now_ms: int
-    old: Mapping[int, TopicFacts] = field(default_factory=dict)
-    targets: Mapping[str, TopicFacts] = field(default_factory=dict)
+    old: Mapping[int, TopicStanding] = field(default_factory=dict)
+    targets: Mapping[str, TopicStanding] = field(default_factory=dict)
     writers: Mapping[int, WriterFacts] = field(default_factory=dict)
     clients: tuple[ClientFacts, ...] = ()
     rejects: Mapping[int, References] = field(default_factory=dict)
@@ -190,7 +190,7 @@ class Evidence:
     unknown_groups: tuple[str, ...] | None = None
     fenced: frozenset[int] = frozenset()
     delayed: frozenset[int] = frozenset()
-    quiet: Quiet | None = None
+    quiet: QuietPeriod | None = None
     routed_for_s: float = 0.0
 
     def producers(self) -> tuple[ClientFacts, ...]:
@@ -209,7 +209,7 @@ def references_in(places: Iterable[tuple[int, int]], spans: Mapping[int, LogSpan
     return References(held=found.count(False), gone=found.count(True))
 
 
-def letters_in(segment: Segment, facts: TopicFacts | None) -> int | None:
+def letters_in(segment: Segment, facts: TopicStanding | None) -> int | None:
     """How many dead letters a topic holds, at most: markers are among them before it is sealed. None: not known."""
     spans = None if facts is None else facts.whole_spans
     if spans is None:
@@ -218,7 +218,7 @@ def letters_in(segment: Segment, facts: TopicFacts | None) -> int | None:
     return sum(max(0, ends.get(number, span.end) - span.start) for number, span in spans.items())
 
 
-def has_read(group: GroupFacts) -> bool:
+def has_read(group: GroupStanding) -> bool:
     """Whether a group reads a topic: a member holds a partition, or it committed more than a beginning.
 
     Earlier failovers committed the beginning of lane `dlq` for every group.
@@ -227,7 +227,7 @@ def has_read(group: GroupFacts) -> bool:
     return any(group.held) or any(each.offset > 0 or each.metadata.rstrip("\0") for each in commits)
 
 
-def emptied(segment: Segment, facts: TopicFacts) -> TopicFacts:
+def empty_topic(segment: Segment, facts: TopicStanding) -> TopicStanding:
     """The facts of a topic that was deleted, as those of an empty log that ends where it was sealed."""
     ends = {seal.partition: seal.end for seal in segment.seal} or dict.fromkeys(range(segment.partitions), 0)
     return replace(
@@ -240,16 +240,16 @@ def emptied(segment: Segment, facts: TopicFacts) -> TopicFacts:
     )
 
 
-def unreachable(segments: tuple[Segment, ...], why: str) -> dict[int, TopicFacts]:
+def unreachable_topics(segments: tuple[Segment, ...], why: str) -> dict[int, TopicStanding]:
     """The facts of segments whose cluster does not answer."""
-    return {segment.id: TopicFacts(problem=why, is_reachable=False) for segment in segments}
+    return {segment.id: TopicStanding(problem=why, is_reachable=False) for segment in segments}
 
 
 Ends: TypeAlias = Mapping[tuple[int, int], int]
 """End offsets by segment id and partition."""
 
 
-class Basis(StrEnum):
+class QuietBasis(StrEnum):
     """Why the ends are not expected to grow; FENCE is the strongest."""
 
     FENCE = "fence"
@@ -261,7 +261,7 @@ class Basis(StrEnum):
 class QuietWatch:
     """The readings of one process: `since_s` is after the first equal one, `seen_s` before the latest equal one."""
 
-    basis: Basis
+    basis: QuietBasis
     ends: Ends
     since_s: float
     seen_s: float
@@ -273,7 +273,7 @@ class QuietWatch:
 
 
 def watch_ends(
-    watch: QuietWatch | None, basis: Basis, ends: Ends | None, began_s: float, ended_s: float
+    watch: QuietWatch | None, basis: QuietBasis, ends: Ends | None, began_s: float, ended_s: float
 ) -> QuietWatch | None:
     """Take one more reading into account, which began and ended at these times of a clock that never goes back."""
     if ends is None:
@@ -283,7 +283,7 @@ def watch_ends(
     return QuietWatch(basis=basis, ends=ends, since_s=watch.since_s, seen_s=began_s)
 
 
-def ends_of(operation: Operation, route: Route, old: Mapping[int, TopicFacts]) -> Ends | None:
+def ends_of(operation: Failover, route: Route, old: Mapping[int, TopicStanding]) -> Ends | None:
     """The ends of all old logs; None unless every one was read."""
     found: dict[tuple[int, int], int] = {}
     for _, segment in operation.old_segments(route):
@@ -295,23 +295,23 @@ def ends_of(operation: Operation, route: Route, old: Mapping[int, TopicFacts]) -
     return found
 
 
-def basis_of(evidence: Evidence, old: Iterable[int], epoch: int) -> Basis:
+def basis_of(evidence: Evidence, old: Iterable[int], epoch: int) -> QuietBasis:
     """The strongest basis that this look shows: fences on all old topics, or every registered producer has moved."""
     if set(old) <= evidence.fenced:
-        return Basis.FENCE
+        return QuietBasis.FENCE
     producers = evidence.producers()
     silent = any(client.is_producer and client.is_silent for client in evidence.clients)
     is_moved = bool(producers) and all(client.epoch >= epoch for client in producers)
-    return Basis.ACKNOWLEDGED if is_moved and not silent else Basis.TIME
+    return QuietBasis.ACKNOWLEDGED if is_moved and not silent else QuietBasis.TIME
 
 
-def window_s(request: FailoverRequest, basis: Basis, evidence: Evidence) -> float:
+def window_s(request: FailoverRequest, basis: QuietBasis, evidence: Evidence) -> float:
     """How long the ends must stay the same: short on a proof, else as long as a producer may keep trying.
 
     A window of the operator is about producers that nothing is known of: one that is registered, lives and has not
     moved may still write for its delivery timeout.
     """
-    if basis is not Basis.TIME:
+    if basis is not QuietBasis.TIME:
         return SHORT_WINDOW_S
     if request.quiet_s is not None:
         behind = [each.delivery_timeout_s for each in evidence.producers() if each.epoch < evidence.route.epoch]
@@ -320,9 +320,9 @@ def window_s(request: FailoverRequest, basis: Basis, evidence: Evidence) -> floa
     return max(DEFAULT_QUIET_S, longest) + SKEW_S
 
 
-def quiet_of(watch: QuietWatch | None, fence: FenceKind) -> Quiet | None:
+def quiet_of(watch: QuietWatch | None, fence: FenceKind) -> QuietPeriod | None:
     """The watch as evidence."""
-    return None if watch is None else Quiet(basis=watch.basis, seconds=watch.seconds, fence=fence)
+    return None if watch is None else QuietPeriod(basis=watch.basis, seconds=watch.seconds, fence=fence)
 
 
 MOST_STEPS = 200
@@ -423,7 +423,7 @@ class DuplicateBudget:
         return f"{count} records may come a second time, --max-duplicates is {limit:,}"
 
 
-def group_facts(segment: Segment, about: GroupDescription, commits: Mapping[TopicPartition, object]) -> GroupFacts:
+def group_facts(segment: Segment, about: GroupDescription, commits: Mapping[TopicPartition, object]) -> GroupStanding:
     """A group's commits and members, as far as the topic of a segment concerns it."""
     own: dict[int, CommittedOffset | ItemError] = {}
     epochs: dict[int, int] = {}
@@ -432,13 +432,13 @@ def group_facts(segment: Segment, about: GroupDescription, commits: Mapping[Topi
         if key.topic != segment.topic or not isinstance(commit, CommittedOffset | ItemError):
             continue
         own[key.partition] = commit
-        reading = _reading(segment, about.group, key.partition, commit)
+        reading = _read_commit(segment, about.group, key.partition, commit)
         if reading is not None and reading.problem is None:
             has_stream_time |= reading.stream_time_ms is not None
             if reading.state.route is not None and reading.state.route.segment == segment.id:
                 epochs[key.partition] = reading.state.route.epoch
     held = (frozenset(k.partition for k in m.partitions if k.topic == segment.topic) for m in about.members)
-    return GroupFacts(
+    return GroupStanding(
         group=about.group,
         type=about.type,
         state=about.state,
@@ -449,7 +449,7 @@ def group_facts(segment: Segment, about: GroupDescription, commits: Mapping[Topi
     )
 
 
-def duplicate_budget(old: Mapping[int, tuple[Segment, TopicFacts]], groups: tuple[str, ...]) -> DuplicateBudget:
+def duplicate_budget(old: Mapping[int, tuple[Segment, TopicStanding]], groups: tuple[str, ...]) -> DuplicateBudget:
     """The budget of groups over old segments, by their commits as they stand."""
     from kafkakit.streams.commits.api import duplicates_of
 
@@ -465,7 +465,7 @@ def duplicate_budget(old: Mapping[int, tuple[Segment, TopicFacts]], groups: tupl
 
 
 def metadata_hazards(
-    old: Mapping[int, tuple[Segment, TopicFacts]], groups: tuple[str, ...]
+    old: Mapping[int, tuple[Segment, TopicStanding]], groups: tuple[str, ...]
 ) -> tuple[tuple[str, str, str], ...]:
     """What may go wrong with the commits of groups: group, topic and words, one of each kind with its first place."""
     from kafkakit.streams.commits.api import hazards_of
@@ -483,14 +483,14 @@ def metadata_hazards(
 
 
 def _commits_of(
-    old: Mapping[int, tuple[Segment, TopicFacts]], groups: tuple[str, ...]
+    old: Mapping[int, tuple[Segment, TopicStanding]], groups: tuple[str, ...]
 ) -> Iterator[tuple[str, str, CommitFacts | None]]:
     """Each commit of groups for old segments, with its topic; None for one that is not known."""
     for segment, facts in old.values():
         for name in groups:
             commits: Commits = facts.groups[name].commits if name in facts.groups else {}
             for number, commit in commits.items():
-                reading = _reading(segment, name, number, commit)
+                reading = _read_commit(segment, name, number, commit)
                 if reading is None or isinstance(commit, ItemError):
                     yield name, segment.topic, None
                     continue
@@ -509,7 +509,7 @@ def _commits_of(
                 )
 
 
-def _reading(segment: Segment, group: str, partition: int, commit: CommittedOffset | ItemError) -> Reading | None:
+def _read_commit(segment: Segment, group: str, partition: int, commit: CommittedOffset | ItemError) -> Reading | None:
     if isinstance(commit, ItemError):
         return None
     try:

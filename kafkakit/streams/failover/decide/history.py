@@ -21,9 +21,9 @@ from kafkakit.core.documents import DocumentKind, decode_document, decoded_json,
 from kafkakit.core.errors import InputError, RefusedError, UsageError
 from kafkakit.core.journal_lines import RecordKind
 from kafkakit.core.rpc import Event
-from kafkakit.streams.failover.decide.drained import AckKind, ack_of, letters_left
+from kafkakit.streams.failover.decide.drain_proof import AckKind, ack_of, letters_left
 from kafkakit.streams.failover.decide.evidence import Evidence, References, letters_in
-from kafkakit.streams.failover.decide.operation import Line, LostRange, Operation, OperationRecord, Step, Word
+from kafkakit.streams.failover.decide.operation import Failover, Line, LineSubject, LostRange, OperationRecord, Step
 from kafkakit.streams.model.route import DLQ, SHADOW, Lane, PartitionSeal, Route, Segment, SegmentState, check_stream
 
 CERTIFICATE_KIND = "stream-drain-certificate"
@@ -163,7 +163,7 @@ def make_certificate(record: OperationRecord, evidence: Evidence, version: str) 
         letters=tuple(_letters(record, evidence)),
     )
     whole = replace(body, sha256=_hash(body))
-    return whole, _encoded(whole)
+    return whole, _encode_certificate(whole)
 
 
 def _letters(record: OperationRecord, evidence: Evidence) -> Iterator[LetterEvidence]:
@@ -189,7 +189,7 @@ def decode_certificate(data: bytes, source: str) -> DrainCertificate:
     if len(data) > LIMIT_BYTES:
         raise InputError(source, f"has {len(data):,} bytes, a certificate has at most {LIMIT_BYTES:,}")
     found = decode_document(data, CERTIFICATE_KIND, DrainCertificate, source)
-    if found.sha256 != _hash(replace(found, sha256="")) or _encoded(found) != data:
+    if found.sha256 != _hash(replace(found, sha256="")) or _encode_certificate(found) != data:
         raise InputError(source, "was changed after it was written: its hash does not match its content")
     faults = tuple(claims_too_much(found))
     if faults:
@@ -217,10 +217,10 @@ def _offset(commit: object) -> int:
 
 
 def _hash(certificate: DrainCertificate) -> str:
-    return sha256(_encoded(certificate)).hexdigest()
+    return sha256(_encode_certificate(certificate)).hexdigest()
 
 
-def _encoded(certificate: DrainCertificate) -> bytes:
+def _encode_certificate(certificate: DrainCertificate) -> bytes:
     """The one form of a certificate; without dead letters it is the one that it had before they were counted."""
     leave_out = () if certificate.letters else ("letters",)
     return encode_document(CERTIFICATE_KIND, certificate, leave_out=leave_out)
@@ -266,7 +266,7 @@ class CertificateCheck:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Closing:
+class ClosingResult:
     """What became of the topics of an operation, by name and in words; `kept` says why some are not deleted yet.
 
     `copied` records came after the seal, or were dead letters that had been left, and are in the current topics now.
@@ -327,7 +327,7 @@ def audit_root(stream: str) -> str:
     return f"streams/{check_stream(stream)}/audit"
 
 
-def plan_sha256(operation: Operation) -> str:
+def plan_sha256(operation: Failover) -> str:
     """The hash of an operation as it was planned, with the limits that it has now."""
     return sha256(json.dumps(msgspec.to_builtins(operation, str_keys=True), sort_keys=True).encode()).hexdigest()
 
@@ -351,22 +351,22 @@ def event_of(record: OperationRecord, line: Line) -> Event | None:
     """What a line of a journal tells people; None for one that only matters to the machine."""
     operation = record.operation
     match line.kind, line.what:
-        case RecordKind.CHECK, Word.PLAN:
+        case RecordKind.CHECK, LineSubject.PLAN:
             what, more = (
                 f"{operation.request.kind.noun} begun",
                 f"by {operation.operator}, plan {plan_sha256(operation)[:16]}",
             )
-        case RecordKind.CHECK, Word.STEP:
+        case RecordKind.CHECK, LineSubject.STEP:
             what, more = str(line.data["step"]), f"epoch {line.data['epoch']}"
-        case RecordKind.INTENT, Word.FENCE:
+        case RecordKind.INTENT, LineSubject.FENCE:
             what, more = f"fence {line.data['kind']}", f"segment {line.data['segment']}"
-        case RecordKind.CHECK, Word.UNFENCE:
+        case RecordKind.CHECK, LineSubject.UNFENCE:
             what, more = "fence down", f"segment {line.data['segment']}"
-        case RecordKind.CHECK, Word.LATE:
+        case RecordKind.CHECK, LineSubject.LATE:
             what, more = "late writer", f"partitions that grew after the seal: {len(line.data['grown'])}"
-        case RecordKind.CHECK, Word.LOST:
+        case RecordKind.CHECK, LineSubject.LOST:
             what, more = "records lost", f"deleted before they were read: {sum(each.count for each in record.lost)}"
-        case RecordKind.CHECK, Word.CERTIFIED:
+        case RecordKind.CHECK, LineSubject.CERTIFIED:
             what, more = "certified", f"certificate {line.data['sha256']}"
         case _:
             return None
@@ -544,7 +544,7 @@ def left_cluster(route: Route, history: Sequence[Route], lanes: Collection[str] 
     return next(iter(found))
 
 
-def routed_at(operation: Operation, routes: Iterable[Route]) -> int | None:
+def routed_at(operation: Failover, routes: Iterable[Route]) -> int | None:
     """The first epoch in which an operation's targets were active, from the routes that came into effect."""
     for route in sorted(routes, key=lambda each: each.epoch):
         targets = [operation.target_in(lane) for lane in route.lanes if operation.move_of(lane.name) is not None]
@@ -553,7 +553,7 @@ def routed_at(operation: Operation, routes: Iterable[Route]) -> int | None:
     return None
 
 
-def settled(record: OperationRecord, route: Route) -> Step | None:
+def end_by_route(record: OperationRecord, route: Route) -> Step | None:
     """How an operation that the route does not name any more ended; None where its journal says so already, or the
     route is still its own. One that was cut before it began counts as aborted."""
     if record.end is not None or (route.operation is not None and route.operation.id == record.operation.id):

@@ -105,7 +105,7 @@ class FenceChoice(StrEnum):
     NONE = "none"
 
 
-class DeadLetters(StrEnum):
+class DeadLetterChoice(StrEnum):
     """What becomes of dead letters of the old cluster: their topic stays in the route, or they are copied."""
 
     LEAVE = "leave"
@@ -122,12 +122,12 @@ def _group_names(given: list[str] | None) -> tuple[str, ...]:
     return _names(given)
 
 
-def dead_letters_option(usual: DeadLetters) -> DeadLetters:
+def dead_letters_option(usual: DeadLetterChoice) -> DeadLetterChoice:
     """`--dead-letters` of a command that takes `usual` if it is not given."""
-    found: DeadLetters = parsed_option(
+    found: DeadLetterChoice = parsed_option(
         None,
         "--dead-letters",
-        typed=DeadLetters | None,
+        typed=DeadLetterChoice | None,
         parse=lambda given: given or usual,
         help="What becomes of dead letters in the old topic of lane dlq, and of rejected records that references lead "
         "to: leave (their topic stays readable until they are deleted, and reclaim keeps it), or copy (to the new "
@@ -218,7 +218,7 @@ class FailoverRequest:
         help="relaxed: consumers read new and old topics side by side; strict: the new ones once the old ones are "
         "retired, so that records of a key stay in order.",
     )
-    dead_letters: DeadLetters = dead_letters_option(DeadLetters.LEAVE)
+    dead_letters: DeadLetterChoice = dead_letters_option(DeadLetterChoice.LEAVE)
 
     def __post_init__(self) -> None:
         for name in sorted({*self.groups} & {*self.ignored}):
@@ -252,7 +252,7 @@ class LaneMove:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class Failover:
     """One failover as it was planned. `groups` must have read the old segments before they are retired.
 
     `lanes` has those that a group reads, for groups that do not read all. Lane `dlq` is read by tools, and by
@@ -310,7 +310,7 @@ class Operation:
         lane = self.lane_of(segment_id)
         if lane != DLQ:
             return self._groups_of(lane)
-        return self.letter_groups if self.request.dead_letters is DeadLetters.COPY else ()
+        return self.letter_groups if self.request.dead_letters is DeadLetterChoice.COPY else ()
 
     def _groups_of(self, lane: str) -> tuple[str, ...]:
         return tuple(name for name in self.groups if lane in self.lanes.get(name, (lane,)))
@@ -332,7 +332,7 @@ HEADER = {"kind": "stream-failover", "schema": 1}
 DAMAGED_HINT = "the journal was changed; the route shows where the operation stands: kafkakit streams show STREAM"
 
 
-class Word(StrEnum):
+class LineSubject(StrEnum):
     """What a line is about; those up to RECLAIM are effects, with an intent before each."""
 
     CREATE = "create"
@@ -352,8 +352,8 @@ class Word(StrEnum):
     CERTIFIED = "certified"
 
 
-Line: TypeAlias = JournalLine[Word]
-GRAMMAR = Grammar(header=HEADER, words=Word, damaged_hint=DAMAGED_HINT)
+Line: TypeAlias = JournalLine[LineSubject]
+GRAMMAR = Grammar(header=HEADER, words=LineSubject, damaged_hint=DAMAGED_HINT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -407,7 +407,7 @@ class OperationRecord:
     that the retirement left in the route for their dead letters.
     """
 
-    operation: Operation
+    operation: Failover
     at: datetime
     reached_ms: Mapping[Step, int] = field(default_factory=dict)
     routed_epoch: int | None = None
@@ -466,15 +466,15 @@ def lease_of(stream: str) -> str:
 
 def fold(record: OperationRecord | None, line: Line) -> OperationRecord:
     """Take one more line into account."""
-    if (record is None) != (line.what is Word.PLAN):
+    if (record is None) != (line.what is LineSubject.PLAN):
         raise ValueError("a journal begins with its plan, and has one")
     if record is None:
-        return OperationRecord(operation=read_data(line.data, Operation), at=line.time)
+        return OperationRecord(operation=read_data(line.data, Failover), at=line.time)
     read = _READERS.get((line.kind, line.what))
     return record if read is None else read(record, line)
 
 
-def _amended(record: OperationRecord, line: Line) -> OperationRecord:
+def _amend_record(record: OperationRecord, line: Line) -> OperationRecord:
     request: FailoverRequest = read_data(line.data, FailoverRequest)
     groups = (set(record.operation.groups) | set(request.groups)) - set(request.ignored)
     letters = tuple(name for name in record.operation.letter_groups if name not in request.ignored)
@@ -489,7 +489,7 @@ def _amended(record: OperationRecord, line: Line) -> OperationRecord:
     return replace(record, operation=operation, certificate=certificate)
 
 
-def _reached(record: OperationRecord, line: Line) -> OperationRecord:
+def _reach_step(record: OperationRecord, line: Line) -> OperationRecord:
     step = Step(line.data["step"])
     found = replace(record, reached_ms={step: epoch_ms(line.time), **record.reached_ms})
     if step is Step.ROUTED and record.routed_epoch is None:
@@ -498,38 +498,38 @@ def _reached(record: OperationRecord, line: Line) -> OperationRecord:
     return found
 
 
-def _fenced(record: OperationRecord, line: Line) -> OperationRecord:
+def _add_fence(record: OperationRecord, line: Line) -> OperationRecord:
     fence = read_data(line.data, FenceRecord)
     # The first record has what stood before any fence; a later one would name our own fence.
     known = any((each.segment, each.kind) == (fence.segment, fence.kind) for each in record.fences)
     return record if known else replace(record, fences=(*record.fences, fence))
 
 
-_READERS: Mapping[tuple[RecordKind, Word], Callable[[OperationRecord, Line], OperationRecord]] = {
-    (RecordKind.CHECK, Word.AMEND): _amended,
-    (RecordKind.CHECK, Word.STEP): _reached,
-    (RecordKind.INTENT, Word.FENCE): _fenced,
-    (RecordKind.CHECK, Word.CREATE): lambda record, line: replace(
+_READERS: Mapping[tuple[RecordKind, LineSubject], Callable[[OperationRecord, Line], OperationRecord]] = {
+    (RecordKind.CHECK, LineSubject.AMEND): _amend_record,
+    (RecordKind.CHECK, LineSubject.STEP): _reach_step,
+    (RecordKind.INTENT, LineSubject.FENCE): _add_fence,
+    (RecordKind.CHECK, LineSubject.CREATE): lambda record, line: replace(
         record, topic_ids={**record.topic_ids, **read_data(line.data["topic_ids"], dict[str, str])}
     ),
-    (RecordKind.CHECK, Word.UNFENCE): lambda record, line: replace(
+    (RecordKind.CHECK, LineSubject.UNFENCE): lambda record, line: replace(
         record, fences=tuple(each for each in record.fences if each.segment != line.data["segment"])
     ),
-    (RecordKind.CHECK, Word.QUIET): lambda record, line: replace(
+    (RecordKind.CHECK, LineSubject.QUIET): lambda record, line: replace(
         record, basis=str(line.data["basis"]), window_s=float(line.data["window_s"])
     ),
-    (RecordKind.CHECK, Word.LATE): lambda record, _: replace(record, late=record.late + 1, certificate=""),
-    (RecordKind.CHECK, Word.LOST): lambda record, line: replace(
+    (RecordKind.CHECK, LineSubject.LATE): lambda record, _: replace(record, late=record.late + 1, certificate=""),
+    (RecordKind.CHECK, LineSubject.LOST): lambda record, line: replace(
         record, lost=merged_losses(record.lost, read_data(line.data["lost"], tuple[LostRange, ...]))
     ),
-    (RecordKind.CHECK, Word.CERTIFIED): lambda record, line: replace(
+    (RecordKind.CHECK, LineSubject.CERTIFIED): lambda record, line: replace(
         record, certificate=str(line.data["sha256"]), certified_epoch=int(line.data["epoch"])
     ),
-    (RecordKind.INTENT, Word.ABORT): lambda record, _: replace(record, is_aborting=True),
-    (RecordKind.CHECK, Word.LETTERS): lambda record, line: replace(
+    (RecordKind.INTENT, LineSubject.ABORT): lambda record, _: replace(record, is_aborting=True),
+    (RecordKind.CHECK, LineSubject.LETTERS): lambda record, line: replace(
         record, copies={**record.copies, (found := read_data(line.data, OldCopies)).segment: found}
     ),
-    (RecordKind.INTENT, Word.ROUTE): lambda record, line: replace(record, left=tuple(line.data.get("left", ()))),
+    (RecordKind.INTENT, LineSubject.ROUTE): lambda record, line: replace(record, left=tuple(line.data.get("left", ()))),
 }
 """What each line means; a line without an entry changes nothing."""
 
@@ -546,7 +546,7 @@ def merged_losses(one: tuple[LostRange, ...], other: tuple[LostRange, ...]) -> t
     )
 
 
-def standing(operation: Operation, route: Route) -> Step | None:
+def step_by_route(operation: Failover, route: Route) -> Step | None:
     """Where an operation stands by its route alone; None where the route is of another operation, or of none.
 
     A route that fits no state of the operation is refused with `UsageError`: then another tool changed it.
@@ -666,7 +666,7 @@ class Refuse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class FinishedOperation:
     """There is nothing more to do up to the step that was asked for."""
 
     step: Step
@@ -683,5 +683,5 @@ Action: TypeAlias = (
     | Certify
     | Wait
     | Refuse
-    | Finished
+    | FinishedOperation
 )

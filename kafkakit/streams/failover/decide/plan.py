@@ -33,14 +33,14 @@ from kafkakit.core.cluster_facts import (
     QuotaEntity,
 )
 from kafkakit.core.errors import RefusedError, UsageError
-from kafkakit.core.quantities import counted, format_bytes
-from kafkakit.core.rights import lacking
-from kafkakit.streams.failover.decide.drained import BacklogRow, Pace, backlog_rows, left_in
+from kafkakit.core.quantities import count_of, format_bytes
+from kafkakit.core.rights import lacking_rights
+from kafkakit.streams.failover.decide.drain_proof import BacklogRow, CommitPace, backlog_rows, left_in
 from kafkakit.streams.failover.decide.evidence import (
-    Basis,
     DuplicateBudget,
     Evidence,
-    TopicFacts,
+    QuietBasis,
+    TopicStanding,
     WriterFacts,
     duplicate_budget,
     has_read,
@@ -50,13 +50,13 @@ from kafkakit.streams.failover.decide.evidence import (
 )
 from kafkakit.streams.failover.decide.operation import (
     DEFAULT_QUIET_S,
-    DeadLetters,
+    DeadLetterChoice,
+    Failover,
     FailoverRequest,
     FenceChoice,
     FenceKind,
     FenceRecord,
     LaneMove,
-    Operation,
     ReadOrder,
 )
 from kafkakit.streams.model.provenance import REPLAY_GROUPS
@@ -72,7 +72,7 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Precondition:
     """One precondition: `check` names it for programs, `where` is a topic, a group or a cluster."""
 
     check: str
@@ -115,12 +115,12 @@ class LetterRow:
 class FailoverPlan:
     """What would be done and what speaks against it. `fences` and `topics` are by old segment id, windows by basis."""
 
-    operation: Operation
-    verdicts: tuple[Verdict, ...]
+    operation: Failover
+    verdicts: tuple[Precondition, ...]
     backlog: tuple[BacklogRow, ...] = ()
     fences: Mapping[int, tuple[FenceVerdict, ...]] = field(default_factory=dict)
     topics: Mapping[int, str] = field(default_factory=dict)
-    windows_s: Mapping[Basis, float] = field(default_factory=dict)
+    windows_s: Mapping[QuietBasis, float] = field(default_factory=dict)
     budget: DuplicateBudget = field(default_factory=DuplicateBudget)
     letters: tuple[LetterRow, ...] = ()
 
@@ -132,7 +132,7 @@ class FailoverPlan:
         return sha256(msgspec.json.encode(essence, order="deterministic")).hexdigest()
 
     @property
-    def refused(self) -> tuple[Verdict, ...]:
+    def refused(self) -> tuple[Precondition, ...]:
         """The verdicts that keep the operation from being begun."""
         return tuple(verdict for verdict in self.verdicts if verdict.level is Level.REFUSED)
 
@@ -202,9 +202,9 @@ def letter_groups(request: FailoverRequest, route: Route, evidence: Evidence) ->
     return tuple(sorted(n for n in found - set(request.ignored) if not n.startswith(REPLAY_GROUPS)))
 
 
-def letter_rows(operation: Operation, evidence: Evidence) -> Iterator[LetterRow]:
+def letter_rows(operation: Failover, evidence: Evidence) -> Iterator[LetterRow]:
     """A row for each old topic that holds dead letters, or rejected records that references lead to."""
-    is_copied = operation.request.dead_letters is DeadLetters.COPY
+    is_copied = operation.request.dead_letters is DeadLetterChoice.COPY
     for lane, segment in operation.old_segments(evidence.route):
         facts = evidence.old.get(segment.id)
         letters = letters_in(segment, facts) if lane.name == DLQ else 0
@@ -229,7 +229,7 @@ def letter_rows(operation: Operation, evidence: Evidence) -> Iterator[LetterRow]
         )
 
 
-def _reading_groups(facts: TopicFacts) -> Iterator[str]:
+def _reading_groups(facts: TopicStanding) -> Iterator[str]:
     """The groups that read a topic of dead letters, each with what it has left, in words."""
     for name, group in sorted(facts.groups.items()):
         if name.startswith(REPLAY_GROUPS):
@@ -256,7 +256,7 @@ class TargetPlace:
 
 
 def make_plan(
-    operation: Operation, evidence: Evidence, place: TargetPlace, sizes: Mapping[int, int | None], pace: Pace
+    operation: Failover, evidence: Evidence, place: TargetPlace, sizes: Mapping[int, int | None], pace: CommitPace
 ) -> FailoverPlan:
     """Judge every precondition; `sizes` are the bytes of one copy of each old segment."""
     old, request = known_segments(operation, evidence), operation.request
@@ -264,10 +264,10 @@ def make_plan(
     rows = tuple(letter_rows(operation, evidence))
     verdicts = [*judge_preconditions(operation, evidence, place, sizes), *_of_letters(operation, evidence, rows)]
     for group, topic, text in metadata_hazards(old, operation.groups):
-        verdicts.append(Verdict(check="metadata", level=Level.WARNING, where=group, text=f"{topic}: {text}"))
+        verdicts.append(Precondition(check="metadata", level=Level.WARNING, where=group, text=f"{topic}: {text}"))
     over = budget.problem(request.max_duplicates)
     if over:
-        verdicts.append(Verdict(check="duplicates", level=Level.REFUSED, where=operation.stream, text=over))
+        verdicts.append(Precondition(check="duplicates", level=Level.REFUSED, where=operation.stream, text=over))
     return FailoverPlan(
         operation=operation,
         verdicts=tuple(verdicts),
@@ -278,34 +278,34 @@ def make_plan(
             if number in evidence.writers
         },
         topics={number: segment.topic for number, (segment, _) in old.items()},
-        windows_s={basis: window_s(request, basis, evidence) for basis in Basis},
+        windows_s={basis: window_s(request, basis, evidence) for basis in QuietBasis},
         budget=budget,
         letters=rows,
     )
 
 
-def _of_letters(operation: Operation, evidence: Evidence, rows: tuple[LetterRow, ...]) -> Iterator[Verdict]:
+def _of_letters(operation: Failover, evidence: Evidence, rows: tuple[LetterRow, ...]) -> Iterator[Precondition]:
     """What becomes of dead letters, and why it cannot be as it is asked for."""
-    is_copied, check = operation.request.dead_letters is DeadLetters.COPY, "dead-letters"
+    is_copied, check = operation.request.dead_letters is DeadLetterChoice.COPY, "dead-letters"
     if evidence.rejects_problem:
         text = f"rejected records could not be counted: {evidence.rejects_problem}"
-        yield Verdict(check=check, level=Level.WARNING, where=operation.stream, text=text)
+        yield Precondition(check=check, level=Level.WARNING, where=operation.stream, text=text)
     for row in rows:
         found = ["dead letters, not counted,"] if row.letters is None else []
-        found += [counted(row.letters, "dead letter")] if row.letters else []
-        found += [counted(row.references, "rejected record")] if row.references else []
+        found += [count_of(row.letters, "dead letter")] if row.letters else []
+        found += [count_of(row.references, "rejected record")] if row.references else []
         level, text = Level.OK, f"{' and '.join(found) or 'no dead letter'} on {row.cluster}: {row.then}"
         if row.gone:
-            text += f"; {counted(row.gone, 'rejected record')} deleted before it was copied"
+            text += f"; {count_of(row.gone, 'rejected record')} deleted before it was copied"
         if row.references and is_copied and evidence.route.lane(DLQ) is None:
             level = Level.REFUSED
             text += ", which the stream does not have: add the lane, or plan with --dead-letters leave"
         elif row.gone or row.letters is None or row.references is None or row.then.startswith("gone"):
             level = Level.WARNING
-        yield Verdict(check=check, level=level, where=row.topic, text=text)
+        yield Precondition(check=check, level=level, where=row.topic, text=text)
     for name in operation.letter_groups if is_copied else ():
         text = f"reads lane {DLQ}: it is waited for, and gets the copies again; --dead-letters leave does neither"
-        yield Verdict(check=check, level=Level.WARNING, where=name, text=text)
+        yield Precondition(check=check, level=Level.WARNING, where=name, text=text)
 
 
 def _move(request: FailoverRequest, route: Route, lane: Lane, configs: Mapping[str, str]) -> LaneMove:
@@ -325,8 +325,8 @@ COMPACT = "compact"
 
 
 def judge_preconditions(
-    operation: Operation, evidence: Evidence, place: TargetPlace, sizes: Mapping[int, int | None]
-) -> Iterator[Verdict]:
+    operation: Failover, evidence: Evidence, place: TargetPlace, sizes: Mapping[int, int | None]
+) -> Iterator[Precondition]:
     """A verdict for each precondition; `sizes` are the bytes of one copy of each old segment."""
     old = known_segments(operation, evidence)
     yield from _of_target(operation, evidence, place)
@@ -341,104 +341,108 @@ def judge_preconditions(
     yield from _of_rights(operation, evidence, place)
     if operation.request.is_emergency:
         text = "consumers are not waited for; the new topics get the settings of the old ones that the route has"
-        yield Verdict(check="emergency", level=Level.WARNING, where=operation.stream, text=text)
+        yield Precondition(check="emergency", level=Level.WARNING, where=operation.stream, text=text)
 
 
-def known_segments(operation: Operation, evidence: Evidence) -> dict[int, tuple[Segment, TopicFacts]]:
+def known_segments(operation: Failover, evidence: Evidence) -> dict[int, tuple[Segment, TopicStanding]]:
     """The old segments that were looked at, by id."""
     segments = operation.old_segments(evidence.route)
     return {each.id: (each, evidence.old[each.id]) for _, each in segments if each.id in evidence.old}
 
 
-def _of_target(operation: Operation, evidence: Evidence, place: TargetPlace) -> Iterator[Verdict]:
+def _of_target(operation: Failover, evidence: Evidence, place: TargetPlace) -> Iterator[Precondition]:
     homes = {s.cluster_id for _, s in operation.old_segments(evidence.route) if s.state is SegmentState.ACTIVE}
     if operation.request.partitions is not None and homes != {operation.cluster_id}:
         text = f"profile {place.profile} reaches cluster {place.cluster_id}, the lane is written on another one"
-        yield Verdict(check="target", level=Level.REFUSED, where=place.profile, text=text)
+        yield Precondition(check="target", level=Level.REFUSED, where=place.profile, text=text)
     elif operation.request.partitions is None and operation.cluster_id in homes:
         text = f"profile {place.profile} reaches cluster {place.cluster_id}, which the stream is already written on"
-        yield Verdict(check="target", level=Level.REFUSED, where=place.profile, text=text)
+        yield Precondition(check="target", level=Level.REFUSED, where=place.profile, text=text)
     else:
-        text = f"cluster {place.cluster_id} with {counted(place.brokers, 'live broker')}"
-        yield Verdict(check="target", level=Level.OK, where=place.profile, text=text)
+        text = f"cluster {place.cluster_id} with {count_of(place.brokers, 'live broker')}"
+        yield Precondition(check="target", level=Level.OK, where=place.profile, text=text)
     for move in operation.moves:
         if move.replication > place.brokers:
             text = f"{move.topic} needs {move.replication} replicas, brokers that are alive: {place.brokers}"
-            yield Verdict(check="target-size", level=Level.REFUSED, where=place.profile, text=text)
+            yield Precondition(check="target-size", level=Level.REFUSED, where=place.profile, text=text)
 
 
-def _of_topics(operation: Operation, evidence: Evidence) -> Iterator[Verdict]:
+def _of_topics(operation: Failover, evidence: Evidence) -> Iterator[Precondition]:
     for move in operation.moves:
         facts = evidence.targets.get(move.lane)
         if facts is None or facts.topic_id is None:
             continue
         if facts.records or facts.whole_spans is None:
             text = "exists on the target and is not empty" if facts.records else "exists, and its log cannot be read"
-            yield Verdict(check="target-empty", level=Level.REFUSED, where=move.topic, text=text)
+            yield Precondition(check="target-empty", level=Level.REFUSED, where=move.topic, text=text)
         elif facts.partitions != move.partitions or differing_configs(move, facts):
             keys = ", ".join(differing_configs(move, facts))
             configs = f", and other configurations: {keys}" if keys else ""
-            text = f"exists with {counted(facts.partitions, 'partition')}, {move.partitions} planned{configs}"
-            yield Verdict(check="target-empty", level=Level.REFUSED, where=move.topic, text=text)
+            text = f"exists with {count_of(facts.partitions, 'partition')}, {move.partitions} planned{configs}"
+            yield Precondition(check="target-empty", level=Level.REFUSED, where=move.topic, text=text)
         else:
-            yield Verdict(check="target-empty", level=Level.OK, where=move.topic, text="exists, is empty, and is taken")
+            yield Precondition(
+                check="target-empty", level=Level.OK, where=move.topic, text="exists, is empty, and is taken"
+            )
 
 
-def differing_configs(move: LaneMove, facts: TopicFacts) -> tuple[str, ...]:
+def differing_configs(move: LaneMove, facts: TopicStanding) -> tuple[str, ...]:
     """The keys of configurations in which a topic that is there differs from the planned one."""
     wanted = dict(move.configs)
     return tuple(sorted(key for key in {*wanted, *facts.configs} if wanted.get(key) != facts.configs.get(key)))
 
 
-def _of_source(operation: Operation, segment: Segment, facts: TopicFacts) -> Iterator[Verdict]:
+def _of_source(operation: Failover, segment: Segment, facts: TopicStanding) -> Iterator[Precondition]:
     request = operation.request
     if facts.is_gone:
         text = "the topic does not exist, and what it held is gone: it counts as empty"
-        yield Verdict(check="source", level=Level.WARNING, where=segment.topic, text=text)
+        yield Precondition(check="source", level=Level.WARNING, where=segment.topic, text=text)
         return
     if facts.problem:
         level = Level.WARNING if request.is_emergency and not facts.is_reachable else Level.REFUSED
-        yield Verdict(check="source", level=level, where=segment.topic, text=facts.problem)
+        yield Precondition(check="source", level=level, where=segment.topic, text=facts.problem)
         return
     if COMPACT in facts.configs.get("cleanup.policy", ""):
         text = "it is compacted: that it was read does not mean that it may be deleted"
         level = Level.WARNING if request.allow_compacted else Level.REFUSED
-        yield Verdict(check="compacted", level=level, where=segment.topic, text=text)
+        yield Precondition(check="compacted", level=level, where=segment.topic, text=text)
     if facts.whole_spans is None:
-        yield Verdict(check="source", level=Level.REFUSED, where=segment.topic, text="not every leader answers")
+        yield Precondition(check="source", level=Level.REFUSED, where=segment.topic, text="not every leader answers")
     else:
-        yield Verdict(check="source", level=Level.OK, where=segment.topic, text=counted(facts.records or 0, "offset"))
+        yield Precondition(
+            check="source", level=Level.OK, where=segment.topic, text=count_of(facts.records or 0, "offset")
+        )
     for move in operation.moves:
         if segment.id in move.sources and segment.partitions != move.partitions:
             text = f"{segment.partitions} partitions become {move.partitions}: keys go to other partitions"
             if request.order is ReadOrder.STRICT:
-                yield Verdict(check="partitions", level=Level.OK, where=segment.topic, text=text)
+                yield Precondition(check="partitions", level=Level.OK, where=segment.topic, text=text)
                 continue
             text += ", and records of a key are read side by side; --order strict reads the old topic first"
-            yield Verdict(check="partitions", level=Level.WARNING, where=segment.topic, text=text)
+            yield Precondition(check="partitions", level=Level.WARNING, where=segment.topic, text=text)
 
 
 def _of_writers(
-    operation: Operation, segment: Segment, facts: TopicFacts, writers: WriterFacts | None
-) -> Iterator[Verdict]:
+    operation: Failover, segment: Segment, facts: TopicStanding, writers: WriterFacts | None
+) -> Iterator[Precondition]:
     request = operation.request
     if writers is None or facts.problem or facts.is_gone:
         return
     if writers.problem:
-        yield Verdict(check="writers", level=Level.WARNING, where=segment.topic, text=writers.problem)
+        yield Precondition(check="writers", level=Level.WARNING, where=segment.topic, text=writers.problem)
     open_here = any(span.stable < span.end for span in (facts.whole_spans or {}).values())
     if open_here or writers.open_transactions:
         names = ", ".join(writers.open_transactions[:3]) or "unknown producers"
         text = f"transactions are open ({names}): the old topic is sealed when they have ended"
-        yield Verdict(check="transactions", level=Level.WARNING, where=segment.topic, text=text)
+        yield Precondition(check="transactions", level=Level.WARNING, where=segment.topic, text=text)
     if request.fence not in (FenceChoice.AUTO, FenceChoice.NONE):
         for verdict in judge_fences(operation, segment, facts, writers):
             if verdict.kind.value == request.fence.value and not verdict.is_usable:
                 text = f"fence {verdict.kind}: {'; '.join(verdict.reasons)}"
-                yield Verdict(check="fence", level=Level.REFUSED, where=segment.topic, text=text)
+                yield Precondition(check="fence", level=Level.REFUSED, where=segment.topic, text=text)
 
 
-def _of_groups(operation: Operation, old: Iterable[tuple[Segment, TopicFacts]]) -> Iterator[Verdict]:
+def _of_groups(operation: Failover, old: Iterable[tuple[Segment, TopicStanding]]) -> Iterator[Precondition]:
     allowed = operation.request.allow_transactions
     for segment, facts in old:
         is_dlq = operation.lane_of(segment.id) == DLQ
@@ -446,70 +450,76 @@ def _of_groups(operation: Operation, old: Iterable[tuple[Segment, TopicFacts]]) 
             if (is_dlq or name in operation.lanes) and name not in operation.readers_of(segment.id):
                 continue  # nothing is taken from it: the topic stays readable, or it does not read the lane
             if name not in operation.readers_of(segment.id):
-                yield Verdict(check="groups", level=Level.WARNING, where=name, text=f"not waited for: {segment.topic}")
+                yield Precondition(
+                    check="groups", level=Level.WARNING, where=name, text=f"not waited for: {segment.topic}"
+                )
                 continue
             unstable = any(isinstance(commit, ItemError) for commit in group.commits.values())
             if group.has_stream_time or group.type is GroupType.STREAMS or unstable:
                 text = "it commits in transactions, which do not reach across clusters"
                 level = Level.WARNING if allowed else Level.REFUSED
-                yield Verdict(check="transactional-group", level=level, where=name, text=text)
+                yield Precondition(check="transactional-group", level=level, where=name, text=text)
             elif group.type is GroupType.SHARE:
                 text = "a share group has no offsets that could prove anything"
-                yield Verdict(check="share-group", level=Level.REFUSED, where=name, text=text)
+                yield Precondition(check="share-group", level=Level.REFUSED, where=name, text=text)
     moved = {move.lane for move in operation.moves if move.lane != DLQ}
     for name, lanes in sorted(operation.lanes.items()):
         if unread := sorted(moved - set(lanes)):
             text = f"it does not read lane {', '.join(unread)}: not waited for there"
-            yield Verdict(check="groups", level=Level.OK, where=name, text=text)
+            yield Precondition(check="groups", level=Level.OK, where=name, text=text)
     if not operation.groups:
         text = "no group is required: the old segments count as drained once they are quiet"
-        yield Verdict(check="groups", level=Level.WARNING, where=operation.stream, text=text)
+        yield Precondition(check="groups", level=Level.WARNING, where=operation.stream, text=text)
 
 
-def _of_order(operation: Operation, evidence: Evidence, old: Iterable[tuple[Segment, TopicFacts]]) -> Iterator[Verdict]:
+def _of_order(
+    operation: Failover, evidence: Evidence, old: Iterable[tuple[Segment, TopicStanding]]
+) -> Iterator[Precondition]:
     """Clients of streams wait with a new topic until the old ones are out of the route, plain clients do not."""
     if operation.request.order is not ReadOrder.STRICT:
         return
     if operation.request.is_emergency:
         text = "--order strict would keep consumers from the new topics while the old cluster is away"
-        yield Verdict(check="order", level=Level.REFUSED, where=operation.stream, text=text)
+        yield Precondition(check="order", level=Level.REFUSED, where=operation.stream, text=text)
     members = {name for _, facts in old for name, group in facts.groups.items() if any(group.held)}
     for name in operation.groups:
         if evidence.consumers(name):
             text = "its consumers read the new topics once the old ones are retired"
-            yield Verdict(check="order", level=Level.OK, where=name, text=text)
+            yield Precondition(check="order", level=Level.OK, where=name, text=text)
         elif name in members:
             text = "its members are plain clients: they would read old and new topics side by side"
-            yield Verdict(check="order", level=Level.REFUSED, where=name, text=text)
+            yield Precondition(check="order", level=Level.REFUSED, where=name, text=text)
         else:
             text = "it has no members now: the order is kept if they are clients of streams"
-            yield Verdict(check="order", level=Level.WARNING, where=name, text=text)
+            yield Precondition(check="order", level=Level.WARNING, where=name, text=text)
 
 
-def _of_window(operation: Operation) -> Iterator[Verdict]:
+def _of_window(operation: Failover) -> Iterator[Precondition]:
     quiet_s = operation.request.quiet_s
     if quiet_s is not None and quiet_s < DEFAULT_QUIET_S:
         text = f"--quiet-for {quiet_s:g} s is less than the {DEFAULT_QUIET_S:g} s for which Kafka's producers try by "
         text += "default: without a fence or acknowledgements a record may come after the seal"
-        yield Verdict(check="window", level=Level.WARNING, where=operation.stream, text=text)
+        yield Precondition(check="window", level=Level.WARNING, where=operation.stream, text=text)
 
 
-def _of_disk(operation: Operation, place: TargetPlace, sizes: Mapping[int, int | None]) -> Iterator[Verdict]:
+def _of_disk(operation: Failover, place: TargetPlace, sizes: Mapping[int, int | None]) -> Iterator[Precondition]:
     known = [size for number, size in sizes.items() if number in operation.sources and size is not None]
     if place.free_bytes is None or not known:
-        yield Verdict(check="disk", level=Level.WARNING, where=place.profile, text="free space or sizes are not known")
+        yield Precondition(
+            check="disk", level=Level.WARNING, where=place.profile, text="free space or sizes are not known"
+        )
         return
     # The new topics grow to what the old ones hold before retention takes as much as comes in.
     needed = sum(known) * max(move.replication for move in operation.moves)
     level = Level.REFUSED if needed > place.free_bytes else Level.OK
     text = f"{format_bytes(needed)} when as full as the old topics, {format_bytes(place.free_bytes)} are free"
-    yield Verdict(check="disk", level=level, where=place.profile, text=text)
+    yield Precondition(check="disk", level=level, where=place.profile, text=text)
 
 
-def _of_rights(operation: Operation, evidence: Evidence, place: TargetPlace) -> Iterator[Verdict]:
-    if lacking({"create"}, place.rights):
+def _of_rights(operation: Failover, evidence: Evidence, place: TargetPlace) -> Iterator[Precondition]:
+    if lacking_rights({"create"}, place.rights):
         text = "CREATE is not granted on the cluster: it must be on the new topics"
-        yield Verdict(check="rights", level=Level.WARNING, where=place.profile, text=text)
+        yield Precondition(check="rights", level=Level.WARNING, where=place.profile, text=text)
     for move in operation.moves:
         there = place.bindings.get(move.topic)
         for number in move.sources:
@@ -520,7 +530,7 @@ def _of_rights(operation: Operation, evidence: Evidence, place: TargetPlace) -> 
             if absent:
                 names = ", ".join(sorted({f"{each.principal} {each.operation}" for each in absent})[:5])
                 text = f"lacks ACLs that the old topic has: {names}"
-                yield Verdict(check="acls", level=Level.REFUSED, where=move.topic, text=text)
+                yield Precondition(check="acls", level=Level.REFUSED, where=move.topic, text=text)
 
 
 def lacking_bindings(old: Iterable[AclBinding], there: Iterable[AclBinding]) -> tuple[AclBinding, ...]:
@@ -541,7 +551,7 @@ FENCE_RATE = 1
 
 
 def judge_fences(
-    operation: Operation, segment: Segment, topic: TopicFacts, writers: WriterFacts
+    operation: Failover, segment: Segment, topic: TopicStanding, writers: WriterFacts
 ) -> tuple[FenceVerdict, ...]:
     """What each kind of fence would do to the topic of a segment."""
     quota_notes = (
@@ -577,8 +587,8 @@ def fence_bindings(topic: str, writers: WriterFacts) -> tuple[AclBinding, ...]:
 
     Only those that are not there yet, so that taking the fence away removes what it brought and nothing else.
     """
-    deny = _binding(topic, AclOperation.WRITE, AclPermission.DENY)
-    allow = _binding(topic, AclOperation.ALL, AclPermission.ALLOW)
+    deny = _deny_binding(topic, AclOperation.WRITE, AclPermission.DENY)
+    allow = _deny_binding(topic, AclOperation.ALL, AclPermission.ALLOW)
     there = frozenset(writers.bindings or ())
     wanted = (allow, deny) if needs_allowance(topic, writers) else (deny,)
     return tuple(binding for binding in wanted if binding not in there)
@@ -587,13 +597,13 @@ def fence_bindings(topic: str, writers: WriterFacts) -> tuple[AclBinding, ...]:
 def needs_allowance(topic: str, writers: WriterFacts) -> bool:
     """True where readers live by the absence of bindings, which the denial ends; our own do not count as others."""
     own = {
-        _binding(topic, AclOperation.WRITE, AclPermission.DENY),
-        _binding(topic, AclOperation.ALL, AclPermission.ALLOW),
+        _deny_binding(topic, AclOperation.WRITE, AclPermission.DENY),
+        _deny_binding(topic, AclOperation.ALL, AclPermission.ALLOW),
     }
     return bool(writers.allows_everyone) and not set(writers.bindings or ()) - own
 
 
-def is_in_place(fence: FenceRecord, topic: str, facts: TopicFacts, writers: WriterFacts) -> bool:
+def is_in_place(fence: FenceRecord, topic: str, facts: TopicStanding, writers: WriterFacts) -> bool:
     """Whether a fence is in place, as far as the cluster's metadata say."""
     match fence.kind:
         case FenceKind.ACL:
@@ -607,7 +617,7 @@ def is_in_place(fence: FenceRecord, topic: str, facts: TopicFacts, writers: Writ
             return False
 
 
-def inherited(operation: Operation, route: Route, fences: tuple[FenceRecord, ...]) -> tuple[FenceRecord, ...]:
+def inherited_fences(operation: Failover, route: Route, fences: tuple[FenceRecord, ...]) -> tuple[FenceRecord, ...]:
     """Fences of a superseded operation that this one has to take down, as its own.
 
     A quota on the cluster that producers go to is not among them: the lane's own is set there with its topic.
@@ -618,7 +628,7 @@ def inherited(operation: Operation, route: Route, fences: tuple[FenceRecord, ...
     )
 
 
-def _against_acl(topic: TopicFacts, writers: WriterFacts) -> Iterator[str]:
+def _against_acl(topic: TopicStanding, writers: WriterFacts) -> Iterator[str]:
     if not topic.is_reachable or writers.problem:
         yield topic.problem or writers.problem
     elif writers.bindings is None:
@@ -628,7 +638,7 @@ def _against_acl(topic: TopicFacts, writers: WriterFacts) -> Iterator[str]:
         yield "brokers do not tell whether topics without ACLs are open: --open-by-default or --closed-by-default"
 
 
-def _against_config(topic: TopicFacts, writers: WriterFacts) -> Iterator[str]:
+def _against_config(topic: TopicStanding, writers: WriterFacts) -> Iterator[str]:
     if not topic.is_reachable or writers.problem:
         yield topic.problem or writers.problem
         return
@@ -642,7 +652,7 @@ def _against_config(topic: TopicFacts, writers: WriterFacts) -> Iterator[str]:
         yield f"transactions are not complete ({stuck}): their markers would be rejected, and partitions stuck"
 
 
-def _against_quota(operation: Operation, segment: Segment, topic: TopicFacts, writers: WriterFacts) -> Iterator[str]:
+def _against_quota(operation: Failover, segment: Segment, topic: TopicStanding, writers: WriterFacts) -> Iterator[str]:
     if not topic.is_reachable or writers.problem:
         yield topic.problem or writers.problem
         return
@@ -654,7 +664,7 @@ def _against_quota(operation: Operation, segment: Segment, topic: TopicFacts, wr
         yield "users have quotas, which override quotas of client ids"
 
 
-def _binding(topic: str, operation: AclOperation, permission: AclPermission) -> AclBinding:
+def _deny_binding(topic: str, operation: AclOperation, permission: AclPermission) -> AclBinding:
     return AclBinding(
         kind=AclResourceKind.TOPIC, name=topic, principal=EVERYONE, operation=operation, permission=permission
     )

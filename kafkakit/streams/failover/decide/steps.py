@@ -12,31 +12,31 @@ from collections.abc import Iterable, Iterator
 from kafkakit.core.cluster_facts import GroupState
 from kafkakit.core.errors import RefusedError
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.quantities import counted
-from kafkakit.streams.failover.decide.drained import (
+from kafkakit.core.quantities import count_of
+from kafkakit.streams.failover.decide.drain_proof import (
     AckKind,
     Item,
-    Missing,
+    MissingItem,
     ack_of,
     late_partitions,
     letters_left,
     missing_items,
     waiting_producers,
 )
-from kafkakit.streams.failover.decide.evidence import Basis, Evidence, TopicFacts, window_s
-from kafkakit.streams.failover.decide.history import settled
+from kafkakit.streams.failover.decide.evidence import Evidence, QuietBasis, TopicStanding, window_s
+from kafkakit.streams.failover.decide.history import end_by_route
 from kafkakit.streams.failover.decide.operation import (
     Action,
     Certify,
     ChangeRoute,
     CopyLetters,
     CreateTopics,
+    Failover,
     FenceChoice,
     FenceKind,
-    Finished,
+    FinishedOperation,
     LaneMove,
     LowerFence,
-    Operation,
     OperationRecord,
     RaiseFence,
     ReadOrder,
@@ -46,30 +46,30 @@ from kafkakit.streams.failover.decide.operation import (
     SeedGroups,
     Step,
     Wait,
-    standing,
+    step_by_route,
 )
 from kafkakit.streams.failover.decide.plan import choose_fence, differing_configs, judge_fences
 from kafkakit.streams.model.route import DLQ, PartitionSeal, Route, Segment, SegmentState
 from kafkakit.streams.model.route_edits import (
     at_step,
-    ended,
-    opened,
-    retired,
-    routed,
-    sealed,
-    stranded,
-    unheld,
-    unopened,
-    unsealed,
+    drop_opened,
+    end_operation,
+    open_segments,
+    release_segments,
+    retire_segments,
+    route_lanes,
+    seal_segments,
+    strand_segments,
+    unseal_segments,
 )
 
 
 def next_step(record: OperationRecord, evidence: Evidence, until: Step = Step.RETIRED) -> Action:
     """The next action of an operation, whose id the route must have."""
-    step = standing(record.operation, evidence.route)
+    step = step_by_route(record.operation, evidence.route)
     match step:
         case None:
-            return Finished(step=record.end or settled(record, evidence.route) or Step.ABORTED)
+            return FinishedOperation(step=record.end or end_by_route(record, evidence.route) or Step.ABORTED)
         case Step.PLANNED:
             return _prepare(record, evidence) or ChangeRoute(edit=RouteEdit.OPEN)
         case Step.OPENED if Step.ROUTED in record.reached_ms:
@@ -78,7 +78,7 @@ def next_step(record: OperationRecord, evidence: Evidence, until: Step = Step.RE
         case Step.OPENED:
             return _switch(record, evidence)
         case Step.ROUTED | Step.STRANDED if until is Step.ROUTED:
-            return strand(record, evidence) or Finished(step=step)
+            return strand(record, evidence) or FinishedOperation(step=step)
         case Step.ROUTED | Step.STRANDED:
             return quiesce(record, evidence)
         case _:
@@ -98,7 +98,7 @@ def _prepare(record: OperationRecord, evidence: Evidence) -> Action | None:
         elif facts.topic_id is None and move.lane not in record.topic_ids:
             absent.append(move)
         else:
-            problems = tuple(_unlike(move, facts, record.topic_ids.get(move.lane)))
+            problems = tuple(_why_unlike(move, facts, record.topic_ids.get(move.lane)))
             refused += problems
             if not problems and facts.whole_spans is None:
                 return Wait(reason="target-unreachable", lines=(f"{move.topic}: not every leader answers",))
@@ -109,7 +109,7 @@ def _prepare(record: OperationRecord, evidence: Evidence) -> Action | None:
     for move in record.operation.moves:
         if move.lane not in record.topic_ids:
             return CreateTopics(moves=record.operation.moves)  # adopts what is there, and records the ids
-        for group, missing in _unseeded(record.operation.begins_in(move.lane), evidence.targets[move.lane]):
+        for group, missing in _unseeded_groups(record.operation.begins_in(move.lane), evidence.targets[move.lane]):
             if not _starts_itself(group, evidence.targets[move.lane], evidence):
                 seeds.setdefault(group, {}).update(
                     {TopicPartition(move.topic, number): offset for number, offset in missing.items()}
@@ -117,7 +117,7 @@ def _prepare(record: OperationRecord, evidence: Evidence) -> Action | None:
     return SeedGroups(offsets=seeds) if seeds else None
 
 
-def _unlike(move: LaneMove, facts: TopicFacts, recorded: str | None) -> Iterator[str]:
+def _why_unlike(move: LaneMove, facts: TopicStanding, recorded: str | None) -> Iterator[str]:
     """Why a topic that is there cannot be the target: another id, another shape, or records in it."""
     if recorded is not None and facts.topic_id != recorded:
         found = "it does not exist any more" if facts.topic_id is None else f"its id is {facts.topic_id}"
@@ -129,10 +129,10 @@ def _unlike(move: LaneMove, facts: TopicFacts, recorded: str | None) -> Iterator
     if differing:
         yield f"topic {move.topic} has other configurations than planned: {', '.join(differing)}"
     if facts.records:
-        yield f"topic {move.topic} is not empty: {counted(facts.records, 'record')}"
+        yield f"topic {move.topic} is not empty: {count_of(facts.records, 'record')}"
 
 
-def _unseeded(groups: Iterable[str], facts: TopicFacts) -> Iterator[tuple[str, dict[int, int]]]:
+def _unseeded_groups(groups: Iterable[str], facts: TopicStanding) -> Iterator[tuple[str, dict[int, int]]]:
     """The groups with the starts of the partitions for which they have no offset."""
     for name in groups:
         commits = facts.groups[name].commits if name in facts.groups else {}
@@ -141,7 +141,7 @@ def _unseeded(groups: Iterable[str], facts: TopicFacts) -> Iterator[tuple[str, d
             yield name, missing
 
 
-def _starts_itself(group: str, facts: TopicFacts, evidence: Evidence) -> bool:
+def _starts_itself(group: str, facts: TopicStanding, evidence: Evidence) -> bool:
     """True for a live group of stream clients: only members can commit for it, and they begin at the start of a log."""
     found = facts.groups.get(group)
     is_live = found is not None and found.state not in (GroupState.EMPTY, GroupState.DEAD)
@@ -175,7 +175,7 @@ def _drain(record: OperationRecord, evidence: Evidence, until: Step) -> Action:
     grown = tuple(
         (segment.id, partition, more)
         for _, segment in record.operation.old_segments(evidence.route)
-        for partition, more in late_partitions(segment, evidence.old.get(segment.id, TopicFacts()))
+        for partition, more in late_partitions(segment, evidence.old.get(segment.id, TopicStanding()))
     )
     if grown:
         return ReportLate(grown=grown)
@@ -185,7 +185,7 @@ def _drain(record: OperationRecord, evidence: Evidence, until: Step) -> Action:
     if not record.certificate or record.certified_epoch != evidence.route.epoch:
         return Certify()
     if until in (Step.SEALED, Step.DRAINED):
-        return Finished(step=Step.DRAINED)
+        return FinishedOperation(step=Step.DRAINED)
     if evidence.unknown_groups is None:
         return Wait(reason=Item.UNKNOWN, lines=("the groups of the old clusters could not be listed",))
     if evidence.unknown_groups:
@@ -203,7 +203,7 @@ def _drain(record: OperationRecord, evidence: Evidence, until: Step) -> Action:
     return ChangeRoute(edit=RouteEdit.RETIRE, left=letters_left(record, evidence))
 
 
-def _copy_of(record: OperationRecord, evidence: Evidence, missing: tuple[Missing, ...]) -> Action | None:
+def _copy_of(record: OperationRecord, evidence: Evidence, missing: tuple[MissingItem, ...]) -> Action | None:
     """Copy dead letters once nothing else is missing; None where something is, or they have no place to go."""
     lane = evidence.route.lane(DLQ)
     if lane is None or lane.active is None or any(each.item not in (Item.LETTERS, Item.REJECTS) for each in missing):
@@ -215,7 +215,7 @@ def _copy_of(record: OperationRecord, evidence: Evidence, missing: tuple[Missing
     )
 
 
-def _wait_for(missing: tuple[Missing, ...]) -> Action:
+def _wait_for(missing: tuple[MissingItem, ...]) -> Action:
     lost = [each for each in missing if each.item is Item.LOST]
     if lost and all(each.item is Item.LOST for each in missing):
         return Refuse(reason=Item.LOST, lines=tuple(each.text for each in lost))
@@ -259,7 +259,7 @@ def quiesce(record: OperationRecord, evidence: Evidence) -> Action:
     quiet = evidence.quiet
     if quiet is None:
         return Wait(reason="quiet", lines=("not every end of an old log could be read",))
-    wanted = window_s(record.request, Basis(quiet.basis), evidence)
+    wanted = window_s(record.request, QuietBasis(quiet.basis), evidence)
     if quiet.seconds < wanted:
         behind = waiting_producers(evidence, record.routed_epoch or evidence.route.epoch)
         words = f"the ends of old logs must stay the same for {wanted:g} s (basis: {quiet.basis})"
@@ -313,7 +313,7 @@ def _problem(segment: Segment, evidence: Evidence) -> str:
     return "it was not looked at" if facts is None else facts.problem
 
 
-def _has_open(facts: TopicFacts) -> bool:
+def _has_open(facts: TopicStanding) -> bool:
     return any(span.stable < span.end for span in (facts.whole_spans or {}).values())
 
 
@@ -327,33 +327,35 @@ STEP_AFTER = {
 }
 
 
-def edited(record: OperationRecord, route: Route, edit: RouteEdit, evidence: Evidence) -> Route:
+def apply_edit(record: OperationRecord, route: Route, edit: RouteEdit, evidence: Evidence) -> Route:
     """The route after a change; `RefusedError` where it is not in the state that the change is for."""
     operation = record.operation
     old = [segment for _, segment in operation.old_segments(route)]
     route = at_step(route, operation.id, STEP_AFTER[edit])
     match edit:
         case RouteEdit.OPEN:
-            return opened(route, targets_of(operation, evidence))
+            return open_segments(route, targets_of(operation, evidence))
         case RouteEdit.ROUTE:
-            return routed(route, [move.lane for move in operation.moves])
+            return route_lanes(route, [move.lane for move in operation.moves])
         case RouteEdit.STRAND:
             gone = [each.id for each in old if each.id not in evidence.old or not evidence.old[each.id].is_reachable]
-            return stranded(route, gone)
+            return strand_segments(route, gone)
         case RouteEdit.SEAL:
-            back = stranded(route, [each.id for each in old], is_stranded=False)
+            back = strand_segments(route, [each.id for each in old], is_stranded=False)
             unsealed_yet = [each for each in old if not each.seal]
-            return sealed(back, {each.id: _seal(each, evidence) for each in unsealed_yet}, at_ms=evidence.now_ms)
+            return seal_segments(back, {each.id: _seal(each, evidence) for each in unsealed_yet}, at_ms=evidence.now_ms)
         case RouteEdit.UNSEAL:
-            return unsealed(route, [each.id for each in old])
+            return unseal_segments(route, [each.id for each in old])
         case RouteEdit.RETIRE:
             left = letters_left(record, evidence)
             # The topic of dead letters stays what it is to groups that read it; others are read no more.
             stay = {each.id for each in old if each.id in left and operation.lane_of(each.id) == DLQ}
-            return ended(retired(unheld(route, stay), {each.id for each in old} - stay, left), operation.id)
+            return end_operation(
+                retire_segments(release_segments(route, stay), {each.id for each in old} - stay, left), operation.id
+            )
 
 
-def withdrawn(operation: Operation, route: Route) -> Route:
+def withdraw_operation(operation: Failover, route: Route) -> Route:
     """The route without the operation and what it opened; refused once producers were sent to the target."""
     targets = {lane.name: target for lane in route.lanes if (target := operation.target_in(lane)) is not None}
     active = [name for name, target in targets.items() if target.state is not SegmentState.OPENED]
@@ -362,10 +364,10 @@ def withdrawn(operation: Operation, route: Route) -> Route:
             f"operation {operation.id} has sent producers to its target, and cannot be aborted",
             hint="a failover back to the old cluster is an operation of its own",
         )
-    return ended(unopened(at_step(route, operation.id, Step.ABORTED), targets), operation.id)
+    return end_operation(drop_opened(at_step(route, operation.id, Step.ABORTED), targets), operation.id)
 
 
-def targets_of(operation: Operation, evidence: Evidence) -> dict[str, Segment]:
+def targets_of(operation: Failover, evidence: Evidence) -> dict[str, Segment]:
     """The segments of the target by lane, as they were found."""
     return {
         move.lane: Segment(

@@ -26,23 +26,23 @@ from kafkakit.core.errors import (
     UsageError,
     ended_by_stop,
 )
-from kafkakit.core.lease import Holder, Life, Versioned
-from kafkakit.core.quantities import counted, epoch_ms
+from kafkakit.core.lease import Holder, Life, VersionedValue
+from kafkakit.core.quantities import count_of, epoch_ms
 from kafkakit.execution.act.leases import Lease
 from kafkakit.execution.act.run_journal import KnownRuns
 from kafkakit.ports.acting import Clock, ProgressBar, Reporter, Screen, repeat_every
 from kafkakit.ports.data import GroupAdmin
 from kafkakit.ports.stores import ControlStore
 from kafkakit.report.report import text_of
-from kafkakit.streams.lag.act.monitor import ClusterWatcher, MonitorContext, MonitoredCluster, MonitorPace, Schedule
+from kafkakit.streams.lag.act.monitor import ClusterWatcher, MonitorContext, MonitoredCluster, MonitorPace, Timetable
 from kafkakit.streams.lag.act.reading import GROUPS_AT_ONCE
 from kafkakit.streams.lag.decide.monitors import (
     INSTANCE_DOCUMENT,
     MAX_CLUSTERS,
-    Look,
     MonitorInstance,
     MonitorPhase,
-    Published,
+    MonitorsLook,
+    PublishedState,
     fair_share,
     in_own_order,
     moved_topics,
@@ -76,12 +76,12 @@ class Fleet:
         until_s = self.clock.monotonic() + timeout_s
         return tuple(w.name for w in self.watchers if not w.join(max(0.0, until_s - self.clock.monotonic())))
 
-    def look(self) -> Look:
+    def look(self) -> MonitorsLook:
         """Measure what is known now."""
         conditions = tuple(watcher.condition() for watcher in self.watchers)
         monitors = (watcher.monitor for watcher in self.watchers)
         tables = tuple(monitor.table() for monitor in monitors if monitor is not None)
-        return Look(at_ms=epoch_ms(self.clock.now()), tables=tables, conditions=conditions)
+        return MonitorsLook(at_ms=epoch_ms(self.clock.now()), tables=tables, conditions=conditions)
 
 
 @contextmanager
@@ -101,7 +101,7 @@ UNREACHABLE_S = 15.0
 NAP_S = 0.05
 
 
-def look_once(fleet: Fleet, reporter: Reporter, *, wait_s: float, rounds: int = ROUNDS) -> Look:
+def look_once(fleet: Fleet, reporter: Reporter, *, wait_s: float, rounds: int = ROUNDS) -> MonitorsLook:
     """Wait until all commits, `rounds` samples of all ends and the times of records are known; then measure.
 
     A cluster that does not answer for `UNREACHABLE_S`, refuses us, or is not ready after `wait_s`, is given up: its
@@ -122,7 +122,9 @@ def look_once(fleet: Fleet, reporter: Reporter, *, wait_s: float, rounds: int = 
         return fleet.look()
 
 
-def watch_looks(fleet: Fleet, show: Callable[[Look], None], *, interval_s: float, count: int | None = None) -> Look:
+def watch_looks(
+    fleet: Fleet, show: Callable[[MonitorsLook], None], *, interval_s: float, count: int | None = None
+) -> MonitorsLook:
     """Show a look every `interval_s`, without an end or so many times; returns the last one."""
     for _ in islice(repeat_every(fleet.clock, interval_s), count):
         look = fleet.look()
@@ -138,7 +140,7 @@ class LookDisplay:
         self._statuses: Statuses = {}
         self._notes: frozenset[str] = frozenset()
 
-    def show(self, look: Look) -> None:
+    def show(self, look: MonitorsLook) -> None:
         """Show one look."""
         view = self._request.of(look.tables)
         if self._in_place:
@@ -326,7 +328,7 @@ class ClusterShares:
         if set(self._living()) != before:
             self._settled_s = now_s
 
-    def _forget(self, name: str, document: Versioned) -> None:
+    def _forget(self, name: str, document: VersionedValue) -> None:
         """Remove the document of an instance that ended without removing it; names are never used again."""
         try:
             self._store.delete(f"{INSTANCES}/{name}", document.version)
@@ -395,7 +397,7 @@ class LagService:
     def __init__(self, fleet: Fleet, shares: ClusterShares, clock: Clock, report: Callable[[str], None]) -> None:
         self._fleet, self._shares, self._clock, self._report = fleet, shares, clock, report
         self._lock = Lock()
-        self._published: Published | None = None
+        self._published: PublishedState | None = None
         self._measured_s = 0.0
         self._records_before = 0
 
@@ -403,7 +405,7 @@ class LagService:
         """Connect to all clusters; none is monitored before its lease is taken."""
         self._fleet.start(carrying=False)
 
-    def published(self) -> Published:
+    def published(self) -> PublishedState:
         """What may be published now; measured at most once in `FRESH_S`. For any thread.
 
         The leases are checked each time: an instance that lost one publishes nothing of that cluster from then on.
@@ -416,7 +418,7 @@ class LagService:
         ours = {w.name for w in self._fleet.watchers if self._is_ours(w)}
         if all(c.cluster in ours for c in found.conditions):
             return found
-        return Published(
+        return PublishedState(
             at_ms=found.at_ms,
             tables=tuple(t for t in found.tables if t.cluster in ours),
             conditions=tuple(c for c in found.conditions if c.cluster in ours),
@@ -458,10 +460,10 @@ class LagService:
         blind = sum(c.blind_count for c in found.conditions)
         notes = sum(bool(c.notes) for c in found.conditions)
         return (
-            f"monitors {len(found.conditions)} of {counted(len(self._fleet.watchers), 'cluster')}, "
-            f"{counted(found.instances, 'instance')}; "
+            f"monitors {len(found.conditions)} of {count_of(len(self._fleet.watchers), 'cluster')}, "
+            f"{count_of(found.instances, 'instance')}; "
             f"{rows:,} group-partitions, {behind:,} behind; {fresh:,} commit records read; "
-            f"{counted(blind, 'unreadable partition')}, {counted(notes, 'cluster')} with notes; "
+            f"{count_of(blind, 'unreadable partition')}, {count_of(notes, 'cluster')} with notes; "
             f"{memory_bytes >> 20} MiB"
         )
 
@@ -471,9 +473,9 @@ class LagService:
             self._report(f"{name}: did not end in time; its state is as of the last save")
         self._shares.close()
 
-    def _measured(self) -> Published:
+    def _measured(self) -> PublishedState:
         carried = [(w, w.monitor) for w in self._fleet.watchers if self._is_ours(w)]
-        return Published(
+        return PublishedState(
             tables=tuple(monitor.table() for _, monitor in carried if monitor is not None),
             conditions=tuple(w.condition() for w, _ in carried),
             others=tuple(sorted({w.name for w in self._fleet.watchers} - {w.name for w, _ in carried})),
@@ -493,14 +495,14 @@ def run_service(
     notify: Callable[..., bool],
     memory_bytes: Callable[[], int],
     require_listening: Callable[[], None],
-    send: Callable[[Published], None] | None = None,
+    send: Callable[[PublishedState], None] | None = None,
 ) -> None:
     """Run until a stop is requested; raises `ServiceStoppedError` for SIGTERM and Ctrl-C.
 
     `require_listening` is called each second, and raises if nothing is served any more.
 
     States are saved and leases given back before."""
-    schedule = Schedule(clock)
+    schedule = Timetable(clock)
     schedule.set_due("summary", SUMMARY_EVERY_S)
     schedule.set_due("send", SEND_EVERY_S)
     with closing(service), ended_by_stop(lambda: "the state is saved and the clusters are released", notify):
@@ -525,12 +527,12 @@ def share_path(cluster_id: str) -> str:
 
 @dataclass(slots=True)
 class _OtherInstance:
-    document: Versioned
+    document: VersionedValue
     since_s: float
     instance: MonitorInstance | None
 
 
-def _read(document: Versioned, path: str) -> MonitorInstance | None:
+def _read(document: VersionedValue, path: str) -> MonitorInstance | None:
     """A document that cannot be read (of a newer version, say) counts as no instance."""
     try:
         return INSTANCE_DOCUMENT.stored(document.value, path)
@@ -553,7 +555,7 @@ def read_members(open_groups: Mapping[str, Callable[[], GroupAdmin]], wanted: Ma
     return readers_of(found)
 
 
-def require_named(look: Look, rows: RowFilter, clusters: Sequence[MonitoredCluster]) -> None:
+def require_named(look: MonitorsLook, rows: RowFilter, clusters: Sequence[MonitoredCluster]) -> None:
     """Raise `UsageError` for a group or topic that was named and that no cluster has, with commits or without.
 
     Costs nothing while the commits have all names. While a cluster is not known, so are its names, and nothing is
@@ -575,7 +577,7 @@ def require_named(look: Look, rows: RowFilter, clusters: Sequence[MonitoredClust
 
 
 def moves_of_look(
-    look: Look, state_dir: Path, now: datetime, limit_s: float, warn: Callable[[str], None]
+    look: MonitorsLook, state_dir: Path, now: datetime, limit_s: float, warn: Callable[[str], None]
 ) -> dict[tuple[str, str], str]:
     """The runs that move topics, by cluster name and topic; a journal that cannot be read silences nothing."""
     found: dict[tuple[str, str], str] = {}

@@ -24,14 +24,14 @@ from kafkakit.ports.data import GroupAdmin, LogReader
 from kafkakit.streams.lag.act.reading import (
     EndSampler,
     FactsOf,
+    LagRecordReader,
     OffsetsTail,
-    RecordReader,
     TopicSettings,
     read_owned,
 )
 from kafkakit.streams.lag.decide.measure.book import LagBook, set_past_lags
 from kafkakit.streams.lag.decide.measure.ends import EndSamples
-from kafkakit.streams.lag.decide.measure.owned import CommittedKeys, GroupKey, OwnedPartitions, with_owned
+from kafkakit.streams.lag.decide.measure.owned_partitions import CommittedKeys, GroupKey, OwnedPartitions, with_owned
 from kafkakit.streams.lag.decide.measure.table import LagTable, MeasureRules, keep_bounded, measure, places_of
 from kafkakit.streams.lag.decide.monitors import (
     BUSY_SHARE,
@@ -122,9 +122,9 @@ class ClusterMonitor:
             sample_ms=self.book.window.step_ms,
         )
         self._sampler = EndSampler(reader, self.book, self._now_ms, self._guard)
-        self._records = RecordReader(reader, self.book, self._now_ms, self._guard, ttl_ms=self._rules.record_ttl_ms)
+        self._records = LagRecordReader(reader, self.book, self._now_ms, self._guard, ttl_ms=self._rules.record_ttl_ms)
         self._phase, self._reason, self._since_ms = MonitorPhase.CONNECTING, "", self._now_ms()
-        self._schedule = Schedule(clock)
+        self._schedule = Timetable(clock)
         self._round_began_s = self._last_round_s = 0.0
         self._ends_every_s = self._pace.ends_s
         self._wall_clock = WallClockSteps(clock)
@@ -645,7 +645,7 @@ MAX_AGE_MS = 12 * 3600 * 1000
 CLOCK_STEP_S = 1.0
 
 
-class Schedule:
+class Timetable:
     """The next time of each thing by its name, on the monotonic clock; what was never named is due. For one thread."""
 
     def __init__(self, clock: Clock) -> None:

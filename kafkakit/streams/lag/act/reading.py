@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from kafkakit.core.cluster_facts import (
-    Fetched,
+    FetchedBatches,
     GroupDescription,
     GroupType,
     ItemError,
@@ -27,12 +27,12 @@ from kafkakit.core.cluster_facts import (
 )
 from kafkakit.core.errors import KafkakitError, OperationFailedError
 from kafkakit.core.model import OFFSETS_TOPIC, TopicPartition
-from kafkakit.core.text import some
+from kafkakit.core.text import few_of
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import GroupAdmin, LogReader
-from kafkakit.streams.lag.decide.measure.book import LagBook, ReadRecord
-from kafkakit.streams.lag.decide.measure.ends import BROKER_KEYS, TopicFacts, facts_of
-from kafkakit.streams.lag.decide.measure.owned import GroupKey, OwnedPartitions, left_by_all, owned_by
+from kafkakit.streams.lag.decide.measure.book import LagBook, MeasuredRecord
+from kafkakit.streams.lag.decide.measure.ends import BROKER_KEYS, TopicLogSettings, facts_of
+from kafkakit.streams.lag.decide.measure.owned_partitions import GroupKey, OwnedPartitions, left_by_all, owned_by
 from kafkakit.streams.lag.decide.measure.table import positions
 from kafkakit.streams.lag.decide.saved_state import NO_RESUME, CommitOrigins, LogCursor, ReadTotals, Resume, ResumePoint
 from kafkakit.streams.model.log_batches import NoRecord, RecordTime, record_at
@@ -165,7 +165,7 @@ class OffsetsTail:
     def _offsets(self, cursors: Collection[LogCursor]) -> dict[TopicPartition, int]:
         return {self._key(c): c.next for c in cursors if c.next is not None}
 
-    def _fetch(self, cursors: Collection[LogCursor], wait_ms: int) -> Mapping[TopicPartition, Fetched]:
+    def _fetch(self, cursors: Collection[LogCursor], wait_ms: int) -> Mapping[TopicPartition, FetchedBatches]:
         return self._reader.fetch(
             self._offsets(cursors), max_bytes=FETCH_BYTES, wait_ms=wait_ms, partition_bytes=LOG_PARTITION_BYTES
         )
@@ -189,7 +189,7 @@ class OffsetsTail:
         cursor.begin(self._keys, span, self._resume.get(cursor.partition, NO_RESUME))
         self._sweep_if_done(cursor)
 
-    def _take(self, cursor: LogCursor, answer: Fetched | None) -> int:
+    def _take(self, cursor: LogCursor, answer: FetchedBatches | None) -> int:
         """Read one answer; returns the number of records."""
         if answer is None or cursor.next is None:
             return 0
@@ -210,7 +210,7 @@ class OffsetsTail:
             cursor.as_of_ms = asked_ms
         return count
 
-    def _read(self, cursor: LogCursor, answer: Fetched) -> int:
+    def _read(self, cursor: LogCursor, answer: FetchedBatches) -> int:
         at = cursor.next or 0
         columns, facts = cursor.feed.feed(answer.records)
         counts = facts.counts
@@ -325,7 +325,7 @@ def read_owned(
             spans = reader.spans(sorted({key for _, key in keys}))
     refused = [(name, answer) for name, answer in sorted(described.items()) if isinstance(answer, ItemError)]
     if refused:
-        problems.append(f"members of {some(name for name, _ in refused)}: {refused[0][1]}")
+        problems.append(f"members of {few_of(name for name, _ in refused)}: {refused[0][1]}")
     return OwnedPartitions(
         as_of_ms=now_ms, keys=keys, spans=spans, problem="; ".join(problems), left=left_by_all(described.values())
     )
@@ -470,7 +470,7 @@ QUIET_MS = 2_000
 """Where markers or holes are looked for: the group has not moved for so long."""
 
 
-class RecordReader:
+class LagRecordReader:
     """Reads records for the rows of a book that lag. `now_ms` is the monitor's clock; `guard` is entered while shared
     state changes. `reads` and `failures` count partitions, `noted` are the rows that the last step read for."""
 
@@ -559,7 +559,7 @@ class RecordReader:
                     self._alone.append((place, offset, rows))
 
     def _note(
-        self, answer: Fetched, place: TopicPartition, offset: int, rows: list[int], sent_ms: int, is_alone: bool
+        self, answer: FetchedBatches, place: TopicPartition, offset: int, rows: list[int], sent_ms: int, is_alone: bool
     ) -> bool:
         """Keep what an answer holds; False when it was cut before the first record."""
         book = self._book
@@ -570,7 +570,7 @@ class RecordReader:
             return False  # the other partitions may have filled the answer
         found = record_at(answer.records, offset)
         if isinstance(found, RecordTime):
-            read = ReadRecord.of(offset, found, sent_ms)
+            read = MeasuredRecord.of(offset, found, sent_ms)
             book.ends.note_record(slot, found.offset)
             for row in rows:
                 # The row's number may belong to another key by now.
@@ -580,7 +580,7 @@ class RecordReader:
             return True
         return self._note_end(found, answer, slot, offset)
 
-    def _note_end(self, found: NoRecord, answer: Fetched, slot: int, offset: int) -> bool:
+    def _note_end(self, found: NoRecord, answer: FetchedBatches, slot: int, offset: int) -> bool:
         """No record from the offset to the end that was seen: the log ends, for consumers, at the offset or before."""
         ends = self._book.ends
         end = int(ends.end[slot])
@@ -593,16 +593,16 @@ class RecordReader:
         return True
 
 
-FactsOf = Callable[[Sequence[str]], Mapping[str, TopicFacts]]
+FactsOf = Callable[[Sequence[str]], Mapping[str, TopicLogSettings]]
 
 
-def read_topic_facts(open_admin: Callable[[], ClusterAdmin], topics: Sequence[str]) -> Mapping[str, TopicFacts]:
+def read_topic_facts(open_admin: Callable[[], ClusterAdmin], topics: Sequence[str]) -> Mapping[str, TopicLogSettings]:
     """`topic_facts` with a client of its own."""
     with closing(open_admin()) as admin:
         return topic_facts(admin, topics)
 
 
-def topic_facts(admin: ClusterAdmin, topics: Sequence[str]) -> Mapping[str, TopicFacts]:
+def topic_facts(admin: ClusterAdmin, topics: Sequence[str]) -> Mapping[str, TopicLogSettings]:
     """The facts of each topic from its own settings and, for the rest, those of one living broker."""
     brokers = sorted(b.id for b in admin.cluster().brokers if b.is_alive)
     settings = admin.broker_settings(brokers[:1], BROKER_KEYS)
@@ -617,7 +617,7 @@ class TopicSettings:
         self._facts_of = facts_of
         self._known: frozenset[str] = frozenset()
 
-    def read(self, topics: tuple[str, ...], *, refresh: bool) -> Mapping[str, TopicFacts]:
+    def read(self, topics: tuple[str, ...], *, refresh: bool) -> Mapping[str, TopicLogSettings]:
         """The facts of topics that are new, or with `refresh` of all; none where they cannot be read."""
         names = topics if refresh else tuple(name for name in topics if name not in self._known)
         if self._facts_of is None or not names:

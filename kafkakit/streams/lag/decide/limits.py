@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.quantities import format_duration, parse_duration
-from kafkakit.core.text import some
+from kafkakit.core.text import few_of
 from kafkakit.streams.lag.decide.measure.table import LagStatus
 from kafkakit.streams.lag.decide.measure.time_lag import FigureFlag, TimeLag, span_text, utc_text
 from kafkakit.streams.lag.decide.views import ViewLevel, ViewLine, view
@@ -136,7 +136,7 @@ PACE = (LagStatus.WARNING, LagStatus.STALLED)
 """Statuses of a group that still commits, but reads too slowly."""
 
 
-class Verdict(IntEnum):
+class LagVerdict(IntEnum):
     """The outcome, numbered as the exit codes of monitoring plugins are."""
 
     OK = 0
@@ -145,7 +145,7 @@ class Verdict(IntEnum):
     UNKNOWN = 3
 
 
-GRAVITY = (Verdict.OK, Verdict.WARNING, Verdict.UNKNOWN, Verdict.CRITICAL)
+GRAVITY = (LagVerdict.OK, LagVerdict.WARNING, LagVerdict.UNKNOWN, LagVerdict.CRITICAL)
 """The gravest last: what is not known may be critical, so it outweighs a warning."""
 
 
@@ -157,7 +157,7 @@ class Breach:
     of partitions causes; `run` is the run whose moves silence it, empty where none does.
     """
 
-    verdict: Verdict
+    verdict: LagVerdict
     cluster: str
     group: str
     topic: str
@@ -176,12 +176,12 @@ class CheckResult:
     `silenced_count` reasons that moves of our own silence, `silenced` holds the gravest 20.
     """
 
-    verdict: Verdict
+    verdict: LagVerdict
     breaches: tuple[Breach, ...]
     more: int
     summary: str
     performance: str
-    owners: Mapping[str, tuple[Verdict, int]] = field(default_factory=dict)
+    owners: Mapping[str, tuple[LagVerdict, int]] = field(default_factory=dict)
     silenced: tuple[Breach, ...] = ()
     silenced_count: int = 0
 
@@ -210,13 +210,13 @@ def check_lag(
     found.sort(key=lambda b: (-GRAVITY.index(b.verdict), b.cluster, b.group, b.topic, b.partition, b.text))
     silenced = [b for b in found if b.run]
     found = [b for b in found if not b.run]
-    owners: dict[str, tuple[Verdict, int]] = {}
+    owners: dict[str, tuple[LagVerdict, int]] = {}
     for breach in found:  # the gravest of each owner comes first
         gravest, count = owners.get(breach.owner, (breach.verdict, 0))
         owners[breach.owner] = gravest, count + 1
-    verdict = found[0].verdict if found else Verdict.OK
+    verdict = found[0].verdict if found else LagVerdict.OK
     if not partitions.lines:
-        verdict = Verdict.UNKNOWN
+        verdict = LagVerdict.UNKNOWN
     return CheckResult(
         verdict=verdict,
         breaches=tuple(found[:MAX_BREACHES]),
@@ -243,7 +243,7 @@ def _of_records(line: ViewLine, thresholds: Thresholds) -> Iterator[Breach]:
     at_most = line.lag + line.unread
     if line.unread and any(at_most > limits.max_lag for _, limits in _sides(thresholds) if limits.max_lag is not None):
         yield _breach(
-            line, Verdict.UNKNOWN, f"lag is between {line.lag:,} and {at_most:,}: some partitions have no commit"
+            line, LagVerdict.UNKNOWN, f"lag is between {line.lag:,} and {at_most:,}: some partitions have no commit"
         )
 
 
@@ -254,7 +254,7 @@ def _of_partition(line: ViewLine, thresholds: Thresholds) -> Iterator[Breach]:
         if by_status is not None:
             yield by_status
         if any(limits.max_time_lag_ms is not None for _, limits in _sides(thresholds)):
-            yield _breach(line, Verdict.UNKNOWN, "the time lag is not known (no commit)")
+            yield _breach(line, LagVerdict.UNKNOWN, "the time lag is not known (no commit)")
         return
     if line.status is LagStatus.AHEAD and by_status is not None:
         yield by_status
@@ -262,16 +262,16 @@ def _of_partition(line: ViewLine, thresholds: Thresholds) -> Iterator[Breach]:
     is_vague = bool(line.backlog.flags & (FigureFlag.STALE | FigureFlag.NO_END | FigureFlag.OTHER_TOPIC))
     if line.unknown or is_vague:
         why = ", ".join(_VAGUE.get(word, word).replace("_", " ") for word in line.backlog.flags.words) or "unknown"
-        yield _breach(line, Verdict.UNKNOWN, f"the lag is not known now ({why})")
+        yield _breach(line, LagVerdict.UNKNOWN, f"the lag is not known now ({why})")
         if not line.backlog.is_exact:
             return
-    lag_ms = _bound(line.backlog, thresholds.judge)
+    lag_ms = _judged_bound(line.backlog, thresholds.judge)
     for verdict, limits in _sides(thresholds):
         limit = limits.max_time_lag_ms
         if limit is not None and (lag_ms is None or lag_ms > limit):
-            found = Verdict.UNKNOWN if lag_ms is None else verdict
+            found = LagVerdict.UNKNOWN if lag_ms is None else verdict
             text = f"time lag {_interval_text(line.backlog)} is above {format_duration(limit / 1000)}"
-            yield _breach(line, found, text, is_of_pace=found is not Verdict.UNKNOWN)
+            yield _breach(line, found, text, is_of_pace=found is not LagVerdict.UNKNOWN)
             break
     for verdict, limits in _sides(thresholds):
         limit, left = limits.min_retention_left_ms, line.retention_left_ms
@@ -308,7 +308,7 @@ def _status_text(line: ViewLine) -> str:
     return f"status {line.status.word}, judged over {format_duration(line.window_ms / 1000)}"
 
 
-def _bound(lag: TimeLag, judge: JudgedBound) -> int | None:
+def _judged_bound(lag: TimeLag, judge: JudgedBound) -> int | None:
     if judge is JudgedBound.LOW:
         return lag.low_ms
     return lag.estimate_ms if judge is JudgedBound.ESTIMATE else lag.high_ms
@@ -321,11 +321,11 @@ def _interval_text(lag: TimeLag) -> str:
     return f"from {span_text(lag.low_ms)} to {high}"
 
 
-def _sides(thresholds: Thresholds) -> tuple[tuple[Verdict, LagLimits], ...]:
-    return (Verdict.CRITICAL, thresholds.critical), (Verdict.WARNING, thresholds.warning)
+def _sides(thresholds: Thresholds) -> tuple[tuple[LagVerdict, LagLimits], ...]:
+    return (LagVerdict.CRITICAL, thresholds.critical), (LagVerdict.WARNING, thresholds.warning)
 
 
-def _breach(line: ViewLine, verdict: Verdict, text: str, *, is_of_pace: bool = False) -> Breach:
+def _breach(line: ViewLine, verdict: LagVerdict, text: str, *, is_of_pace: bool = False) -> Breach:
     return Breach(
         verdict=verdict,
         cluster=line.cluster,
@@ -337,7 +337,7 @@ def _breach(line: ViewLine, verdict: Verdict, text: str, *, is_of_pace: bool = F
     )
 
 
-def _summary(verdict: Verdict, found: list[Breach], partitions: int) -> str:
+def _summary(verdict: LagVerdict, found: list[Breach], partitions: int) -> str:
     if not partitions:
         return "LAG UNKNOWN - no group has a commit that matches the request"
     if not found:
@@ -353,7 +353,7 @@ def _silenced_text(silenced: Sequence[Breach]) -> str:
     if not silenced:
         return ""
     runs = sorted({b.run for b in silenced})
-    runs_text = f"run {runs[0]} moves" if len(runs) == 1 else f"runs {some(runs)} move"
+    runs_text = f"run {runs[0]} moves" if len(runs) == 1 else f"runs {few_of(runs)} move"
     return f"; {len(silenced):,} silenced while {runs_text} their topics"
 
 

@@ -26,7 +26,7 @@ from kafkakit.config.yaml_text import yaml_items, yaml_list, yaml_place, yaml_ro
 from kafkakit.core.documents import DocumentKind
 from kafkakit.core.errors import ConnectRefusedError, InputError, TryLaterError
 from kafkakit.core.lease import Holder
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import count_of
 from kafkakit.core.text import quote, shell_command
 from kafkakit.execution.decide.journal import RunState
 from kafkakit.streams.lag.decide.limits import (
@@ -39,7 +39,7 @@ from kafkakit.streams.lag.decide.limits import (
 )
 from kafkakit.streams.lag.decide.measure.table import LagTable
 from kafkakit.streams.lag.decide.saved_state import LogCursor, ReadTotals
-from kafkakit.streams.model.offsets_log.commits import OpenTransaction
+from kafkakit.streams.model.offsets_log.commits import PendingTransaction
 
 MAX_LISTED = 20
 BLIND_AFTER_MS = 10_000
@@ -92,7 +92,7 @@ class HeldBack:
     """An open transaction that holds commits back, in a partition of the offsets topic."""
 
     partition: int
-    transaction: OpenTransaction
+    transaction: PendingTransaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,14 +160,14 @@ def blindness(c: MonitorCondition) -> str:
     found = []
     if c.partitions and c.at_ms - (c.as_of_ms if c.as_of_ms >= 0 else c.since_ms) > BLIND_AFTER_MS:
         spot = f" (partition {c.blind[0].partition}: {c.blind[0].reason})" if c.blind else ""
-        found.append(f"commits{_since(c.as_of_ms)} are not known{spot}")
+        found.append(f"commits{_since_text(c.as_of_ms)} are not known{spot}")
     if c.ends_known_ms >= 0 and c.at_ms - c.ends_known_ms > c.ends_limit_ms:
         names = f" ({_reasons(c.end_errors)})" if c.end_errors else ""
-        found.append(f"ends of logs{_since(c.ends_known_ms)} are not known{names}")
+        found.append(f"ends of logs{_since_text(c.ends_known_ms)} are not known{names}")
     return "; ".join(found)
 
 
-def _since(ms: int) -> str:
+def _since_text(ms: int) -> str:
     return "" if ms < 0 else f" since {datetime.fromtimestamp(ms // 1000, UTC):%H:%M:%SZ}"
 
 
@@ -203,11 +203,11 @@ def _log_notes(c: MonitorCondition) -> list[str]:
     if c.missing_topics_count:
         some = ", ".join(c.missing_topics[:3])
         one, many = "topic that does not exist or is hidden", "topics that do not exist or are hidden"
-        found.append(f"commits for {counted(c.missing_topics_count, one, many)}: {some}")
+        found.append(f"commits for {count_of(c.missing_topics_count, one, many)}: {some}")
     if c.owned_problem:
         found.append(f"partitions that members own without a commit are not all known: {c.owned_problem}")
     if c.end_errors:
-        found.append(f"no end offset of {counted(sum(c.end_errors.values()), 'partition')}: {_reasons(c.end_errors)}")
+        found.append(f"no end offset of {count_of(sum(c.end_errors.values()), 'partition')}: {_reasons(c.end_errors)}")
     return found
 
 
@@ -226,7 +226,9 @@ def _limit_notes(c: MonitorCondition) -> list[str]:
     if c.refused_partitions:
         found.append(f"group-partitions beyond what may be sampled: {c.refused_partitions:,}; their lag is not known")
     if c.clock_steps:
-        found.append(f"this machine's clock was set {counted(c.clock_steps, 'time')}; samples from before were dropped")
+        found.append(
+            f"this machine's clock was set {count_of(c.clock_steps, 'time')}; samples from before were dropped"
+        )
     return found
 
 
@@ -253,7 +255,7 @@ WITHOUT_ANSWER = (MonitorPhase.CONNECTING, MonitorPhase.REFUSED, MonitorPhase.UN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class MonitorsLook:
     """All clusters at one moment: tables of those that have a monitor, conditions of all."""
 
     at_ms: int
@@ -298,7 +300,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
+class PublishedState:
     """What this instance may publish at `at_ms`: the clusters that are certainly its own, and its own condition."""
 
     at_ms: int
@@ -397,7 +399,7 @@ def read_limit_rules(data: bytes, source: str, words: Mapping[str, str | None], 
     for name, (line, _) in found.items():
         _require_known(name, _TOP, f"{source}:{line}")
     if not found:
-        raise InputError(source, "holds no limits", hint=_known(_TOP))
+        raise InputError(source, "holds no limits", hint=_known_keys_text(_TOP))
     owners = _owners(found["owners"][1], source) if "owners" in found else {}
     nodes = yaml_list(found["rules"][1]) if "rules" in found else []
     return LimitRules(
@@ -414,7 +416,7 @@ def _rule(node: Node, source: str, words: Mapping[str, str | None], judge: Judge
         _require_known(key, _RULE, f"{source}:{line}")
         texts[key], lines[key] = yaml_scalar(child, source, key), line
     if not texts:
-        raise InputError(yaml_place(source, node), "a rule is empty", hint=_known(_RULE))
+        raise InputError(yaml_place(source, node), "a rule is empty", hint=_known_keys_text(_RULE))
     for key, text in texts.items():
         if not text.strip():
             raise InputError(f"{source}:{lines[key]}", f"{key} is empty", hint="write none for no limit")
@@ -443,8 +445,8 @@ def _owners(node: Node, source: str) -> Owners:
 
 def _require_known(key: str, known: tuple[str, ...], place: str) -> None:
     if key not in known:
-        raise InputError(place, f"unknown key {key!r:.60}{did_you_mean(key, known)}", hint=_known(known))
+        raise InputError(place, f"unknown key {key!r:.60}{did_you_mean(key, known)}", hint=_known_keys_text(known))
 
 
-def _known(keys: tuple[str, ...]) -> str:
+def _known_keys_text(keys: tuple[str, ...]) -> str:
     return f"known keys are {', '.join(keys)}"

@@ -25,8 +25,8 @@ from kafkakit.core.cluster_facts import ItemError, LogSpan
 from kafkakit.core.documents import decode_document, encode_document
 from kafkakit.core.errors import InputError
 from kafkakit.streams.lag.decide.measure.book import LagBook
-from kafkakit.streams.lag.decide.measure.ends import NONE, grown
-from kafkakit.streams.model.offsets_log.commits import CommitColumns, FeedCounts, KeyTable, OpenTransaction
+from kafkakit.streams.lag.decide.measure.ends import NONE, grow_array
+from kafkakit.streams.model.offsets_log.commits import CommitColumns, FeedCounts, KeyTable, PendingTransaction
 from kafkakit.streams.model.offsets_log.feed import OffsetsFeed
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class LogCursor:
     is_whole: bool = False
     empty_tries: int = 0
     stopped_tries: int = 0
-    open_transactions: tuple[OpenTransaction, ...] = ()
+    open_transactions: tuple[PendingTransaction, ...] = ()
     open_transaction_count: int = 0
     held_back: int = 0
     every: bool = False
@@ -187,7 +187,7 @@ class CommitOrigins:
         return by_partition[self.partition]  # -1 selects the last place, which is -1
 
     def _reserve(self, rows: int) -> None:
-        self.partition, self._pass = grown(self.partition, rows, -1), grown(self._pass, rows, -1)
+        self.partition, self._pass = grow_array(self.partition, rows, -1), grow_array(self._pass, rows, -1)
 
 
 def commits_as_of(read_ms: "Ints", is_whole: "NDArray[np.bool_]", seen_ms: "Ints", rows: int) -> "Ints":
@@ -417,7 +417,7 @@ def decode_state(data: bytes, source: str) -> SavedState:
         if zstandard.frame_content_size(packed) != size:
             raise ValueError
         body = zstandard.ZstdDecompressor().decompress(packed) if size else b""
-        texts, arrays = _unpacked(head.sections, body)
+        texts, arrays = _unpack(head.sections, body)
     except (zstandard.ZstdError, ValueError):
         raise InputError(source, "is damaged: its sections do not fit together") from None
     return SavedState(
@@ -429,7 +429,7 @@ def decode_state(data: bytes, source: str) -> SavedState:
     )
 
 
-def _unpacked(sections: Sequence[_Section], body: bytes) -> "tuple[dict[str, list[bytes]], dict[str, NDArray[Any]]]":
+def _unpack(sections: Sequence[_Section], body: bytes) -> "tuple[dict[str, list[bytes]], dict[str, NDArray[Any]]]":
     import numpy as np
 
     texts: dict[str, list[bytes]] = {}

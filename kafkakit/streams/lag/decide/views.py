@@ -16,17 +16,17 @@ from kafkakit.core.cluster_facts import GroupDescription, GroupMember, GroupStat
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.options import not_typed, option, parsed_option
-from kafkakit.core.query import ObjectTable, matching, tag_column, tag_keys, text_column
+from kafkakit.core.query import ObjectTable, match_objects, tag_column, tag_keys, text_column
 from kafkakit.core.query_text import parse_query
 from kafkakit.core.selection import is_topic_name, matching_topics, query_of
-from kafkakit.core.text import shell_command, shown_name, some
+from kafkakit.core.text import few_of, shell_command, shown_name
 from kafkakit.streams.lag.decide.measure.ends import NONE
 from kafkakit.streams.lag.decide.measure.table import (
     SEVERITY,
-    Forecast,
+    LagForecast,
     LagStatus,
     LagTable,
-    Measured,
+    MeasuredColumns,
     RetentionBasis,
     severity,
 )
@@ -157,7 +157,7 @@ def view(tables: "Sequence[LagTable]", level: ViewLevel, *, top: int | None = No
         return LagView(level=level, lines=())
     all_rows = stack(tables)
     number, lines = line_numbers(all_rows, KINDS[level])
-    sums = summed(all_rows, number, lines)
+    sums = sum_lines(all_rows, number, lines)
     # Numbers ascend by name, so a stable sort leaves equals in the order of their names.
     estimate = all_rows.backlog.estimate_ms[sums.worst]
     order = np.lexsort((np.arange(lines), -sums.lag, -estimate, -sums.max_low_ms, -severity(sums.status)))
@@ -169,12 +169,12 @@ def view(tables: "Sequence[LagTable]", level: ViewLevel, *, top: int | None = No
     is_left = np.zeros(lines, dtype=bool)
     is_left[left] = True
     rest = all_rows.taken(np.flatnonzero(is_left[number]))
-    others = _line(rest, summed(rest, np.zeros(len(rest), dtype=np.int64), 1), 0, ())
+    others = _line(rest, sum_lines(rest, np.zeros(len(rest), dtype=np.int64), 1), 0, ())
     return LagView(level=level, lines=found, others=others, others_count=len(left))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableRows(Measured):
+class TableRows(MeasuredColumns):
     """The rows of all tables: for each kind of `names` its places in them, beside what lines sum up."""
 
     names: dict[str, tuple[str, ...]]
@@ -216,7 +216,7 @@ def _line(all_rows: TableRows, sums: LineSums, at: int, kinds: tuple[str, ...]) 
         **named,
         **{each.name: _figure(getattr(sums, each.name)[at]) for each in fields(LineFigures)},
         partition=int(all_rows.partition[first]) if "partition" in kinds else -1,
-        held_ms=_known(sums.held_ms, at),
+        held_ms=_known_value(sums.held_ms, at),
         backlog=all_rows.backlog.at(worst),
         arrival=all_rows.arrival.at(int(sums.worst_arrival[at])),
         live=all_rows.live.at(int(sums.worst_live[at])),
@@ -228,9 +228,9 @@ def _line(all_rows: TableRows, sums: LineSums, at: int, kinds: tuple[str, ...]) 
         ),
         status=LagStatus(int(sums.status[at])),
         counts=tuple((status, count) for status, count in counts if count),
-        eta_ms=_known(sums.eta_ms, at),
-        retention_left_ms=_known(sums.retention_left_ms, at),
-        retention_low_ms=_known(sums.retention_low_ms, at),
+        eta_ms=_known_value(sums.eta_ms, at),
+        retention_left_ms=_known_value(sums.retention_left_ms, at),
+        retention_low_ms=_known_value(sums.retention_low_ms, at),
         retention_basis=RetentionBasis(int(sums.retention_basis[at])),
     )
 
@@ -241,7 +241,7 @@ def _figure(value: "np.int64 | np.float64") -> Any:
     return round(plain, 3) if isinstance(plain, float) else plain
 
 
-def _known(column: "Ints", at: int) -> int | None:
+def _known_value(column: "Ints", at: int) -> int | None:
     value = int(column[at])
     return None if value < 0 else value
 
@@ -280,7 +280,7 @@ def stack(tables: "Sequence[LagTable]") -> TableRows:
         backlog=Figures.stacked([t.backlog for t in tables]),
         arrival=Figures.stacked([t.arrival for t in tables]),
         live=Figures.stacked([t.live for t in tables]),
-        forecast=Forecast.stacked([t.forecast for t in tables]),
+        forecast=LagForecast.stacked([t.forecast for t in tables]),
     )
 
 
@@ -296,7 +296,7 @@ def line_numbers(all_rows: TableRows, kinds: tuple[str, ...]) -> "tuple[Ints, in
     return number, int(number.max(initial=-1)) + 1
 
 
-def summed(all_rows: TableRows, number: "Ints", lines: int) -> LineSums:
+def sum_lines(all_rows: TableRows, number: "Ints", lines: int) -> LineSums:
     """Sum up rows by line; O(rows log rows)."""
     import numpy as np
 
@@ -405,8 +405,8 @@ class RowFilter:
         topics = frozenset(name for table in tables for name in table.topics)
         groups = frozenset(name for table in tables for name in table.groups)
         return RowFilter(
-            groups=tuple(name for name in _plain(self.groups) if name not in groups),
-            topics=tuple(name for name in _plain(self.topics) if name not in topics),
+            groups=tuple(name for name in _plain_names(self.groups) if name not in groups),
+            topics=tuple(name for name in _plain_names(self.topics) if name not in topics),
             patterns=tuple(p for p in self.patterns if is_topic_name(p) and not matching_topics(topics, (p,))),
         )
 
@@ -423,7 +423,7 @@ class RowFilter:
         import numpy as np
 
         tags = {} if self.topic_tags is None else self.topic_tags.get(table.cluster, {})
-        is_group = np.array(_chosen(table.groups, self.groups, {}), bool)
+        is_group = np.array(_choose_names(table.groups, self.groups, {}), bool)
         is_topic = np.array(self._is_chosen_topic(table.topics, tags), bool)
         if not self.internal:
             is_topic &= np.array([not name.startswith(INTERNAL) for name in table.topics], bool)
@@ -433,13 +433,13 @@ class RowFilter:
 
     def _is_chosen_topic(self, names: Sequence[str], tags: TagsByTopic) -> list[bool]:
         if not self.patterns:
-            return _chosen(names, self.topics, tags)
+            return _choose_names(names, self.topics, tags)
         named = matching_topics(frozenset(names), self.patterns)
-        by_glob = _chosen(names, self.topics, tags) if self.topics else [False] * len(names)
+        by_glob = _choose_names(names, self.topics, tags) if self.topics else [False] * len(names)
         return [glob or name in named for glob, name in zip(by_glob, names, strict=True)]
 
 
-def _chosen(names: Sequence[str], patterns: Sequence[str], tags: TagsByTopic) -> list[bool]:
+def _choose_names(names: Sequence[str], patterns: Sequence[str], tags: TagsByTopic) -> list[bool]:
     """Which names one of the patterns selects, globs and queries; all without any."""
     globs = [p for p in patterns if query_of(p) is None]
     found = [matches(name, globs) and bool(globs or not patterns) for name in names]
@@ -448,11 +448,11 @@ def _chosen(names: Sequence[str], patterns: Sequence[str], tags: TagsByTopic) ->
             tuple(names),
             lambda key: text_column(names) if key in NAME else tag_column([tags.get(n, {}) for n in names], key),
         )
-        found = [old or new for old, new in zip(found, matching(parse_query(query), table).tolist(), strict=True)]
+        found = [old or new for old, new in zip(found, match_objects(parse_query(query), table).tolist(), strict=True)]
     return found
 
 
-def _plain(patterns: Sequence[str]) -> tuple[str, ...]:
+def _plain_names(patterns: Sequence[str]) -> tuple[str, ...]:
     """Those of the patterns that are names: neither globs nor queries."""
     return tuple(p for p in patterns if query_of(p) is None and not set(p) & _WILD)
 
@@ -466,7 +466,7 @@ def _no_such(kind: str, name: str, known: Collection[str]) -> UsageError:
 
 def require_share_groups(given: Sequence[str], types: Mapping[str, GroupType]) -> None:
     """Raise `UsageError` for a name that is not the one of a share group."""
-    for name in _plain(given):
+    for name in _plain_names(given):
         if name not in types:
             raise _no_such("group", name, [name for name, kind in types.items() if kind is GroupType.SHARE])
         if types[name] is not GroupType.SHARE:
@@ -597,7 +597,7 @@ def readers_of(described: Described) -> Readers:
         else:
             why = f"not listed for {answer.type.value} groups"
             missing.setdefault((cluster, why), []).append(name)
-    notes = (f"{cluster}: members of {some(names)} are not known: {why}" for (cluster, why), names in missing.items())
+    notes = (f"{cluster}: members of {few_of(names)} are not known: {why}" for (cluster, why), names in missing.items())
     return Readers(groups=groups, notes=tuple(notes))
 
 

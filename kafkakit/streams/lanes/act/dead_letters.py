@@ -54,10 +54,10 @@ from kafkakit.streams.lanes.decide import (
     read_replay_state,
 )
 from kafkakit.streams.model.commit import CommitIdentity, OffsetRanges, topic_id_bytes
-from kafkakit.streams.model.provenance import Reject, provenance_headers, replay_group
+from kafkakit.streams.model.provenance import LedgerReject, provenance_headers, replay_group
 from kafkakit.streams.model.record_identity import Reconciliation, SeenRecord, reconcile, seen_record
 from kafkakit.streams.model.route import DLQ, Lane, Route, Segment
-from kafkakit.streams.records.api import Entry, Found
+from kafkakit.streams.records.api import LogEntry, ReadResult
 from kafkakit.streams.records.api_act import RecordReader
 
 
@@ -136,7 +136,7 @@ class LetterReader:
         yield from filter(matches, self.references(route))
         yield from filter(matches, self.copies(route))
 
-    def one(self, route: Route, key: TopicPartition, offset: int) -> tuple[DeadLetter, Found]:
+    def one(self, route: Route, key: TopicPartition, offset: int) -> tuple[DeadLetter, ReadResult]:
         """One rejected record and what its log holds; `UsageError` where nothing rejected is there.
 
         Raises `OperationFailedError` where the topic of a reference is gone, or another one now.
@@ -163,7 +163,7 @@ class LetterReader:
             hint=f"see what was with: {shell_command('streams dlq list', route.stream)}",
         )
 
-    def _read(self, ports: ClusterClients, key: TopicPartition, offset: int) -> Found:
+    def _read(self, ports: ClusterClients, key: TopicPartition, offset: int) -> ReadResult:
         return RecordReader(ports.log, ports.data, self._clock, wait_s=self._wait_s).read(key, offset, 1)
 
 
@@ -203,7 +203,7 @@ class ReplayStates:
             groups = self._clusters.of_segment(segment).groups
             commits = groups.committed(self._group, list(spans))
             self._of[segment.id] = {
-                key: read_replay_state(_settled(commits.get(key)), self._identity(segment, key), span.start)
+                key: read_replay_state(_require_settled(commits.get(key)), self._identity(segment, key), span.start)
                 for key, span in spans.items()
             }
             self.uncertain += sum(state.in_flight.count for state in self._of[segment.id].values())
@@ -351,7 +351,7 @@ class Replayer:
             self._writers[cluster_id].write([item.written for item in items], _AGAIN)
 
 
-def _settled(commit: CommittedOffset | ItemError | None) -> CommittedOffset | None:
+def _require_settled(commit: CommittedOffset | ItemError | None) -> CommittedOffset | None:
     if isinstance(commit, ItemError):
         raise TryLaterError(f"the commits of replays cannot be read: {commit}")
     return commit
@@ -389,7 +389,7 @@ class RejectCopier:
             ledger = RejectLedger(ports, self._clock, wait_s=self._wait_s)
             mine = (route.stream, cluster_id)
             entries = [e for e in ledger.read()[0].values() if (e.place.stream, e.place.cluster_id) == mine]
-            batch: list[tuple[Reject, Entry]] = []
+            batch: list[tuple[LedgerReject, LogEntry]] = []
             segments = (*route.segments(), *route.left())
             known = {topic_id_bytes(s.topic_id) for _, s in segments if s.cluster_id == cluster_id}
             for entry, found in self._found(ports, known, self._due(ports, entries, ahead_s, tally), tally):
@@ -407,8 +407,8 @@ class RejectCopier:
         )
 
     def _due(
-        self, ports: ClusterClients, entries: Sequence[Reject], ahead_s: float | None, tally: _Tally
-    ) -> Iterator[Reject]:
+        self, ports: ClusterClients, entries: Sequence[LedgerReject], ahead_s: float | None, tally: _Tally
+    ) -> Iterator[LedgerReject]:
         """Those to copy now; the others are counted as waiting."""
         from kafkakit.streams.lag.api_act import topic_facts
 
@@ -431,8 +431,8 @@ class RejectCopier:
                 tally.waiting.append(at_ms)
 
     def _found(
-        self, ports: ClusterClients, topic_ids: Collection[bytes], entries: Iterator[Reject], tally: _Tally
-    ) -> Iterator[tuple[Reject, Entry]]:
+        self, ports: ClusterClients, topic_ids: Collection[bytes], entries: Iterator[LedgerReject], tally: _Tally
+    ) -> Iterator[tuple[LedgerReject, LogEntry]]:
         """The records of these references; those that are gone or cannot be read are noted.
 
         A reference to a topic that is none of the stream's is not followed: an entry must not lead to other data.
@@ -466,7 +466,7 @@ class RejectCopier:
         target: Segment,
         writer: BatchWriter | None,
         ledger: RejectLedger,
-        batch: list[tuple[Reject, Entry]],
+        batch: list[tuple[LedgerReject, LogEntry]],
         tally: _Tally,
     ) -> None:
         """Write copies, then their references' tombstones; empties the batch. Without a writer they are counted."""

@@ -9,7 +9,7 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan_rules import topic_problem
 from kafkakit.core.records import Record
-from kafkakit.core.text import printable
+from kafkakit.core.text import sanitize
 from kafkakit.ports.data import ClusterClients
 from kafkakit.streams.lanes.act.dead_letters import StreamClusters
 from kafkakit.streams.lanes.decide import DeadLetter, ReplayTarget, letter_of
@@ -31,7 +31,7 @@ class ForeignTopic:
         own = self._segment(topic, 1)
         if own is None:
             raise UsageError(
-                f"there is neither a stream nor a topic {printable(topic[:249])}",
+                f"there is neither a stream nor a topic {sanitize(topic[:249])}",
                 hint="list streams with `kafkakit streams list`, topics with `kafkakit registry topics`",
             )
         self.route = Route(stream=topic, epoch=1, next_segment=2, lanes=(Lane(name=DLQ, segments=(own,)),))
@@ -60,7 +60,7 @@ class ForeignTopic:
 
     def problem_of(self, name: str) -> str:
         """Why nothing can be replayed to a topic; empty if it can."""
-        shown = printable(name[:249])
+        shown = sanitize(name[:249])
         if topic_problem(name):
             return f"{shown!r} is not a topic's name: name a topic with --to"
         if name == self._topic:

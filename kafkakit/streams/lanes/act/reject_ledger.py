@@ -14,8 +14,8 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import MOST_REPLICAS, replicas_of_new_topic
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.data import DataPlane, Headers, Producer
-from kafkakit.streams.model.provenance import REJECTS_TOPIC, Reject, decode_reject, encode_reject
+from kafkakit.ports.data import DataPlane, DurableProducer, Headers
+from kafkakit.streams.model.provenance import REJECTS_TOPIC, LedgerReject, decode_reject, encode_reject
 
 PLACE = TopicPartition(REJECTS_TOPIC, 0)
 MOST_ENTRIES = 1_000_000
@@ -46,7 +46,7 @@ class RejectLedger:
         self._ports, self._clock, self._wait_s = ports, clock, wait_s
         self._writer, self._is_checked = BatchWriter(ports.data, wait_s=wait_s), False
 
-    def read(self) -> tuple[Mapping[bytes, Reject], int]:
+    def read(self) -> tuple[Mapping[bytes, LedgerReject], int]:
         """The entries by key, and how many records of the topic are no entries. Cost: reading the topic."""
         values: dict[bytes, bytes] = {}
         strange = 0
@@ -70,7 +70,7 @@ class RejectLedger:
         entries = {key: entry for key in sorted(values) if (entry := decode_reject(key, values[key]))}
         return entries, strange + len(values) - len(entries)
 
-    def add(self, entries: Sequence[Reject]) -> None:
+    def add(self, entries: Sequence[LedgerReject]) -> None:
         """Write entries, before a commit passes their offsets."""
         self._write([encode_reject(entry) for entry in entries])
 
@@ -123,7 +123,7 @@ class BatchWriter:
 
     def __init__(self, data: DataPlane, *, wait_s: float) -> None:
         self._data, self._wait_s = data, wait_s
-        self._producer: Producer | None = None
+        self._producer: DurableProducer | None = None
 
     def write(self, records: Sequence[BatchRecord], hint: str) -> None:
         """Return once all in-sync replicas have every record.

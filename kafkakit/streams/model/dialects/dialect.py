@@ -15,7 +15,7 @@ from kafkakit.core.cluster_facts import CommittedOffset, GroupMember, LogSpan
 from kafkakit.core.findings import Severity
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.text import ShellCommand
-from kafkakit.streams.model.commit import CommitIdentity, CommitState, Problem, Reading
+from kafkakit.streams.model.commit import CommitIdentity, CommitState, PayloadProblem, Reading
 from kafkakit.streams.model.kkm1.text import utf16_units
 
 
@@ -230,7 +230,7 @@ class MetadataText:
         """A reading of text that no client known here writes; `reason` names what it nearly was."""
         return Reading(dialect=OPAQUE_NAME, state=CommitState(base=self.offset), chars=self.chars, reason=reason)
 
-    def unusable(self, dialect: str, problem: Problem, reason: str, encoding: str, size: int) -> Reading:
+    def unusable(self, dialect: str, problem: PayloadProblem, reason: str, encoding: str, size: int) -> Reading:
         """A reading of a payload whose writer is known, of which nothing may be relied upon."""
         return Reading(
             dialect=dialect,
@@ -290,7 +290,7 @@ class Dialect:
     """True when it holds every other part of a `CommitState` too."""
     counts_from_offset: bool = False
     """True when it is relative to the offset that it is committed with, so that a copy to another offset shifts it."""
-    newer_problems: frozenset[Problem] = frozenset()
+    newer_problems: frozenset[PayloadProblem] = frozenset()
     """Problems which say that a newer version of the writer made the payload."""
     find_binding: Callable[[str], Binding | None] | None = None
     """The binding of a payload (None for a text that has none); no function where the dialect is bound to nothing."""

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from kafkakit.streams.model.commit import Problem, Reading, amount
+from kafkakit.streams.model.commit import PayloadProblem, Reading, amount
 from kafkakit.streams.model.dialects.dialect import (
     Binding,
     CommitFacts,
@@ -41,7 +41,7 @@ def _alphabets_like(replaced: Reading | None) -> tuple[str, ...]:
     return (Alphabet.BASE64.value, Alphabet.WIDE.value) if is_wide else (Alphabet.BASE64.value,)
 
 
-def _binding(text: str) -> Binding | None:
+def _read_binding(text: str) -> Binding | None:
     opened = open_text(text)
     return Binding(checksum=opened.bind, signed=opened.signed) if isinstance(opened, OpenedPayload) else None
 
@@ -66,7 +66,7 @@ KKM1 = Dialect(
     noun="KKM1 payload",
     holds_done=True,
     holds_details=True,
-    newer_problems=frozenset({Problem.UNKNOWN_VERSION, Problem.UNKNOWN_SECTION}),
-    find_binding=_binding,
+    newer_problems=frozenset({PayloadProblem.UNKNOWN_VERSION, PayloadProblem.UNKNOWN_SECTION}),
+    find_binding=_read_binding,
     effect_of_size=_effect_of_size,
 )

@@ -17,7 +17,7 @@ from enum import Enum
 from re import finditer
 
 from kafkakit.core.findings import Severity
-from kafkakit.streams.model.commit import MAX_OFFSET, CommitState, OffsetRanges, Problem, Reading, amount
+from kafkakit.streams.model.commit import MAX_OFFSET, CommitState, OffsetRanges, PayloadProblem, Reading, amount
 from kafkakit.streams.model.compressed_sizes import DamagedError
 from kafkakit.streams.model.dialects.dialect import (
     CommitFacts,
@@ -63,7 +63,7 @@ def _effect_of_nul(facts: CommitFacts) -> str:
 
 def _hazards(facts: CommitFacts) -> Iterator[Hazard]:
     yield from _beyond_end(facts)
-    yield from _copied(facts)
+    yield from _find_copied(facts)
 
 
 def _beyond_end(facts: CommitFacts) -> Iterator[Hazard]:
@@ -71,7 +71,7 @@ def _beyond_end(facts: CommitFacts) -> Iterator[Hazard]:
     state, span = facts.state, facts.span
     if span is None or facts.done_beyond_end == 0:
         return
-    yield _shifted(
+    yield _shifted_hazard(
         facts,
         f"the map calls {amount(facts.done_beyond_end, 'offset')} beyond the log's end done, so it was written for "
         f"other offsets, and a copy by MirrorMaker 2 does that: {_reader(facts)} would skip up to "
@@ -80,11 +80,11 @@ def _beyond_end(facts: CommitFacts) -> Iterator[Hazard]:
     )
 
 
-def _copied(facts: CommitFacts) -> Iterator[Hazard]:
+def _find_copied(facts: CommitFacts) -> Iterator[Hazard]:
     copy = facts.copied_from
     most = 0 if copy is None or not facts.state.done else skipped_at_most(facts, copy)
     if copy is not None and most:
-        yield _shifted(
+        yield _shifted_hazard(
             facts,
             f"MirrorMaker 2 copied this map from offset {copy.upstream_offset} of {copy.source} onto offset "
             f"{facts.offset}, and it counts from the offset it is committed with: {_reader(facts)} would skip up to "
@@ -96,7 +96,7 @@ def _reader(facts: CommitFacts) -> str:
     return "without the NUL at its end parallel-consumer" if facts.has_nul else "parallel-consumer"
 
 
-def _shifted(facts: CommitFacts, message: str) -> Hazard:
+def _shifted_hazard(facts: CommitFacts, message: str) -> Hazard:
     return Hazard(
         rule="shifted-map",
         severity=Severity.ERROR,
@@ -168,13 +168,15 @@ def read_parallel_consumer(source: MetadataText, data: bytes) -> Reading:
     try:
         done = _done_offsets(encoding, body, source.offset)
     except MapError as error:
-        if error.problem is Problem.BAD_BODY and not _is_surely_a_map(encoding, body):
+        if error.problem is PayloadProblem.BAD_BODY and not _is_surely_a_map(encoding, body):
             return source.opaque(f"no {NAME} {encoding.name}: {error.reason}")
         return source.unusable(NAME, error.problem, error.reason, encoding.name, len(data))
     is_like_text = encoding.kind is MapKind.RUNS and not encoding.is_compressed and _is_like_text(source.text, body)
     if is_like_text and (len(body) >= _LONG_TEXT or len(body) // encoding.width % 2):
         return source.opaque(f"taken for text; it would also be a map as {NAME} {encoding.name}")
-    return _reading(source, encoding, done, len(data), "a map of two runs, or text by chance" if is_like_text else "")
+    return _make_reading(
+        source, encoding, done, len(data), "a map of two runs, or text by chance" if is_like_text else ""
+    )
 
 
 CLIENT_LIMIT_CHARS = 4096
@@ -194,7 +196,7 @@ MAX_RANGES = 1 << 17
 class MapError(Exception):
     """The data is no map of its encoding; the message says why."""
 
-    def __init__(self, reason: str, problem: Problem = Problem.BAD_BODY) -> None:
+    def __init__(self, reason: str, problem: PayloadProblem = PayloadProblem.BAD_BODY) -> None:
         super().__init__(reason)
         self.reason = reason
         self.problem = problem
@@ -221,7 +223,7 @@ def _parse_bits(body: bytes, width: int, base: int) -> OffsetRanges:
     _check_end(base, length)
     done = done_in_bitmap(body[width:], base, MAX_RANGES)
     if done is None:
-        raise MapError(f"more than {MAX_RANGES} done ranges", Problem.TOO_LARGE)
+        raise MapError(f"more than {MAX_RANGES} done ranges", PayloadProblem.TOO_LARGE)
     return done
 
 
@@ -230,7 +232,7 @@ def _parse_runs(body: bytes, width: int, base: int) -> OffsetRanges:
     if rest:
         raise MapError(f"{len(body)} bytes are not a whole number of runs of {width} bytes")
     if count > 2 * MAX_RANGES:
-        raise MapError(f"more than {MAX_RANGES} done ranges", Problem.TOO_LARGE)
+        raise MapError(f"more than {MAX_RANGES} done ranges", PayloadProblem.TOO_LARGE)
     runs = struct.unpack(f">{count}{'h' if width == 2 else 'i'}", body)
     if any(run < 0 for run in runs):
         raise MapError(f"a run of {min(runs)} offsets")
@@ -267,7 +269,7 @@ def has_bits_from(bits: bytes, length: int) -> bool:
     return any(bits[whole + 1 :]) or (whole < len(bits) and bool(bits[whole] >> rest))
 
 
-def _reading(source: MetadataText, encoding: MapEncoding, done: OffsetRanges, size: int, reason: str) -> Reading:
+def _make_reading(source: MetadataText, encoding: MapEncoding, done: OffsetRanges, size: int, reason: str) -> Reading:
     claimed = CommitState(base=source.offset, done=done)
     is_usable = source.offset not in done
     if not is_usable:
@@ -276,7 +278,7 @@ def _reading(source: MetadataText, encoding: MapEncoding, done: OffsetRanges, si
         dialect=NAME,
         state=claimed if is_usable else CommitState(base=source.offset),
         claimed=None if is_usable else claimed,
-        problem=None if is_usable else Problem.BAD_BODY,
+        problem=None if is_usable else PayloadProblem.BAD_BODY,
         reason=reason,
         chars=source.chars,
         encoding=encoding.name,
@@ -290,19 +292,19 @@ def _done_offsets(encoding: MapEncoding, body: bytes, base: int) -> OffsetRanges
         if not body.startswith(ZSTD_MAGIC):
             raise MapError("what follows is not a zstd frame")
         if encoding.kind is not MapKind.BYTES:
-            body = _inflated(body)
+            body = _inflate(body)
     if encoding.kind is MapKind.BYTES:
         if not encoding.is_compressed and body.strip(b"\0\1"):
             raise MapError("bytes other than 0 and 1")
-        raise MapError(f"the client reads no {encoding.name} maps, and writes none", Problem.UNKNOWN_VERSION)
+        raise MapError(f"the client reads no {encoding.name} maps, and writes none", PayloadProblem.UNKNOWN_VERSION)
     return parse_map(encoding.kind, encoding.width, body, base)
 
 
-def _inflated(body: bytes) -> bytes:
+def _inflate(body: bytes) -> bytes:
     try:
         return inflate_zstd(body, MAX_BODY)
     except BombError as error:
-        raise MapError(str(error), Problem.TOO_LARGE) from error
+        raise MapError(str(error), PayloadProblem.TOO_LARGE) from error
     except DamagedError as error:
         raise MapError(str(error)) from error
 

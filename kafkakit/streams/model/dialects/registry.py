@@ -211,7 +211,7 @@ def find_owners(bind: int, signed: bytes, topics: Iterable[KnownTopic], groups: 
 
     Cost: linear in groups plus partitions, of which `MAX_GROUPS` and `MAX_PARTITIONS` are tried and no more.
     """
-    behind_group = _unwound(bind ^ CHECKSUM_MASK, signed)
+    behind_group = _unwind(bind ^ CHECKSUM_MASK, signed)
     wanted: dict[int, list[str]] = {}
     tried_groups = tried_partitions = 0
     is_complete = True
@@ -220,7 +220,7 @@ def find_owners(bind: int, signed: bytes, topics: Iterable[KnownTopic], groups: 
             is_complete = False
             break
         tried_groups += 1
-        state = _unwound(behind_group, group.encode("utf-8", "surrogatepass") + b"\0")
+        state = _unwind(behind_group, group.encode("utf-8", "surrogatepass") + b"\0")
         wanted.setdefault(state, []).append(group)
     owners: list[PayloadOwner] = []
     for number, topic in enumerate(topics):
@@ -241,9 +241,9 @@ def find_owners(bind: int, signed: bytes, topics: Iterable[KnownTopic], groups: 
 
 def _states(topic: KnownTopic, count: int) -> Iterator[tuple[int, int]]:
     """Each partition and the checksum's state behind its four bytes; the first three are the same for 256 of them."""
-    before = _wound(CHECKSUM_MASK, topic.cluster_id.encode("utf-8", "surrogatepass") + b"\0" + topic.topic_id)
+    before = _wind(CHECKSUM_MASK, topic.cluster_id.encode("utf-8", "surrogatepass") + b"\0" + topic.topic_id)
     for high in range((count + 255) >> 8):
-        state = _wound(before, high.to_bytes(3, "big"))
+        state = _wind(before, high.to_bytes(3, "big"))
         rest = state >> 8
         for low in range(min(256, count - (high << 8))):
             yield (high << 8) + low, CHECKSUM_STEPS[(state ^ low) & 0xFF] ^ rest
@@ -254,12 +254,12 @@ def _owner(topic: KnownTopic, partition: int, group: str) -> PayloadOwner:
     return PayloadOwner(identity=identity, topic=topic.topic)
 
 
-def _wound(state: int, data: bytes) -> int:
+def _wind(state: int, data: bytes) -> int:
     """The checksum's state after these bytes; the first state is all ones, and a checksum is a state inverted."""
     return crc32c(data, state ^ CHECKSUM_MASK) ^ CHECKSUM_MASK
 
 
-def _unwound(state: int, data: bytes) -> int:
+def _unwind(state: int, data: bytes) -> int:
     """The state before these bytes. The table's top bytes are all different, so the last step is known from the
     state's top byte alone."""
     for byte in reversed(data):

@@ -23,7 +23,7 @@ from kafkakit.streams.model.commit import (
     Mark,
     MarkState,
     OffsetRanges,
-    Problem,
+    PayloadProblem,
     Reading,
     ReplayWindow,
     RouteMark,
@@ -41,12 +41,12 @@ from kafkakit.streams.model.kkm1.sections import (
     Encoding,
     Tag,
     body_of,
+    clean_state,
     is_real,
     pack_runs,
     runs_of,
     unpack,
     without_contradictions,
-    writable,
 )
 from kafkakit.streams.model.kkm1.text import (
     MARK,
@@ -71,19 +71,19 @@ class UnknownVersionError(ValueError):
 
 NAME = "kkm1"
 """The dialect's name."""
-_PROBLEMS: dict[type[ValueError], Problem] = {
-    BadTextError: Problem.BAD_TEXT,
-    BadBodyError: Problem.BAD_BODY,
-    UnknownVersionError: Problem.UNKNOWN_VERSION,
-    UnknownSectionError: Problem.UNKNOWN_SECTION,
-    TooLargeError: Problem.TOO_LARGE,
+_PROBLEMS: dict[type[ValueError], PayloadProblem] = {
+    BadTextError: PayloadProblem.BAD_TEXT,
+    BadBodyError: PayloadProblem.BAD_BODY,
+    UnknownVersionError: PayloadProblem.UNKNOWN_VERSION,
+    UnknownSectionError: PayloadProblem.UNKNOWN_SECTION,
+    TooLargeError: PayloadProblem.TOO_LARGE,
 }
 _FOREIGN = "its checksum does not match this cluster, topic, partition and group: it was copied, or damaged"
 _ALPHABETS = frozenset(alphabet.value for alphabet in Alphabet)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parsed:
+class ParsedBody:
     """What a body says; `ignored` tells of sections that were left out, each for a reason. None loses a record."""
 
     state: CommitState
@@ -100,7 +100,7 @@ class OpenedPayload:
     bind: int
     signed: bytes
     flags: int
-    parsed: Parsed | ValueError
+    parsed: ParsedBody | ValueError
 
     def is_bound_to(self, identity: CommitIdentity) -> bool:
         """True when it was written for this identity and is undamaged. Cost: a checksum of its bytes."""
@@ -123,19 +123,19 @@ def read_kkm1(text: str, offset: int, identity: CommitIdentity | None) -> Readin
     is_bound = opened.is_bound_to(identity) if identity else None
     state, encoding = empty, ""
     claimed: CommitState | None = None
-    problem: Problem | None = None
-    if not isinstance(parsed, Parsed):
+    problem: PayloadProblem | None = None
+    if not isinstance(parsed, ParsedBody):
         problem, reason = _PROBLEMS[type(parsed)], str(parsed)
     else:
         state, reason = parsed.state, "; ".join(parsed.ignored)
         encoding = parsed.encoding.word if parsed.encoding is not None else ""
         if state.base != offset:
-            problem = Problem.BASE_MISMATCH
+            problem = PayloadProblem.BASE_MISMATCH
             reason = f"it was written for offset {state.base}, and committed with {offset}"
             state, claimed = empty, state
     if is_bound is False:
-        problem, reason, state = Problem.FOREIGN, _FOREIGN, empty
-        claimed = parsed.state if isinstance(parsed, Parsed) else None
+        problem, reason, state = PayloadProblem.FOREIGN, _FOREIGN, empty
+        claimed = parsed.state if isinstance(parsed, ParsedBody) else None
     return Reading(
         dialect=NAME,
         state=state,
@@ -158,12 +158,12 @@ def open_text(text: str, offset: int = 0) -> OpenedPayload | ValueError:
     To find out whose payload it is, ask `is_bound_to` of one `OpenedPayload` for each identity that it may have.
     """
     try:
-        return _opened(text, offset)
+        return _open_payload(text, offset)
     except tuple(_PROBLEMS) as error:
         return error
 
 
-def _opened(text: str, offset: int) -> OpenedPayload:
+def _open_payload(text: str, offset: int) -> OpenedPayload:
     if len(text) > MAX_CHARS:
         raise TooLargeError(f"it has {len(text)} characters")
     text = text.rstrip("\0")
@@ -178,10 +178,10 @@ def _opened(text: str, offset: int) -> OpenedPayload:
             bind=payload.bind,
             signed=payload.signed,
             flags=flags_of(payload.state),
-            parsed=Parsed(state=payload.state, encoding=None),
+            parsed=ParsedBody(state=payload.state, encoding=None),
         )
     envelope = unseal(from_text(alphabet, text[2:]))
-    parsed: Parsed | ValueError
+    parsed: ParsedBody | ValueError
     try:
         parsed = parse(envelope, offset)
     except (BadBodyError, UnknownSectionError) as error:
@@ -212,7 +212,7 @@ class Envelope:
     sections: dict[int, tuple[int, int]]
 
 
-def parse(envelope: Envelope, offset: int) -> Parsed:
+def parse(envelope: Envelope, offset: int) -> ParsedBody:
     """The state that the sections tell; base is `offset` where they do not tell it.
 
     RANGES must be right in every byte, else `BadBodyError` is raised. The other sections may be left out by any
@@ -245,13 +245,13 @@ def parse(envelope: Envelope, offset: int) -> Parsed:
         done=done,
         watermark=read(Tag.WATERMARK, _watermark),
         route=read(Tag.EPOCH, _route),
-        marks=_agreeing(read(Tag.DISPOSITION, partial(_disposition, base=base)) or (), done, ignored),
+        marks=_keep_agreeing(read(Tag.DISPOSITION, partial(_disposition, base=base)) or (), done, ignored),
         spill=spill,
         writer=read(Tag.WRITER, _writer),
         replay=read(Tag.REPLAY, partial(_replay, base=base)),
         forgotten=(read(Tag.FORGOTTEN, Cursor.uvarint) or 0) if envelope.flags & Flag.LOSSY else 0,
     )
-    return Parsed(state=state, encoding=encoding, ignored=tuple(ignored))
+    return ParsedBody(state=state, encoding=encoding, ignored=tuple(ignored))
 
 
 def _cursor(envelope: Envelope, tag: Tag) -> Cursor | None:
@@ -299,7 +299,7 @@ def _disposition(cursor: Cursor, *, base: int) -> tuple[Mark, ...]:
     return tuple(marks)
 
 
-def _agreeing(marks: tuple[Mark, ...], done: OffsetRanges, ignored: list[str]) -> tuple[Mark, ...]:
+def _keep_agreeing(marks: tuple[Mark, ...], done: OffsetRanges, ignored: list[str]) -> tuple[Mark, ...]:
     agreeing = without_contradictions(marks, done)
     if len(agreeing) < len(marks):
         ignored.append(f"{len(marks) - len(agreeing)} marks are ignored: they disagree with the done set")
@@ -387,8 +387,8 @@ def unseal(raw: bytes) -> Envelope:
     if len(raw) > MAX_BODY_BYTES + HEADER_BYTES:
         raise TooLargeError(f"it has {len(raw)} bytes")
     flags, wire = raw[0] & _BITS_OF_FLAGS, raw[HEADER_BYTES:]
-    body, used = _inflated(wire) if flags & Flag.ZSTD else (wire, len(wire))
-    sections, end = split(body)
+    body, used = _inflate(wire) if flags & Flag.ZSTD else (wire, len(wire))
+    sections, end = split_sections(body)
     used = used if flags & Flag.ZSTD else end
     if wire[used:].strip(b"\0") or body[end:].strip(b"\0"):
         raise BadBodyError("bytes follow its end")
@@ -396,7 +396,7 @@ def unseal(raw: bytes) -> Envelope:
     return Envelope(flags=flags, bind=bind, signed=raw[:1] + wire[:used], body=body, sections=sections)
 
 
-def split(body: bytes) -> tuple[dict[int, tuple[int, int]], int]:
+def split_sections(body: bytes) -> tuple[dict[int, tuple[int, int]], int]:
     """Where each section lies, by tag, and where they end; raises `BadBodyError` unless tags ascend."""
     cursor = Cursor(body)
     found: dict[int, tuple[int, int]] = {}
@@ -417,7 +417,7 @@ def split(body: bytes) -> tuple[dict[int, tuple[int, int]], int]:
     return found, len(body)
 
 
-def _inflated(wire: bytes) -> tuple[bytes, int]:
+def _inflate(wire: bytes) -> tuple[bytes, int]:
     """The body that one zstd frame holds, and the bytes that the frame takes."""
     try:
         size = zstd_size(wire, frames=1)
@@ -437,7 +437,7 @@ _CHANCE = 1.25
 _LONG, _BEST_OF_LONG = 16 * 1024, 9
 
 
-def compressed(body: bytes, rival: int | None) -> bytes | None:
+def compress_body(body: bytes, rival: int | None) -> bytes | None:
     """The body as one zstd frame of less than `rival` bytes (None: none stands), without a size or checksum.
 
     None where it is not smaller, or could not be read back within the reader's limits.
@@ -483,7 +483,7 @@ def flags_of(state: CommitState) -> int:
 
 def to_json(state: CommitState, identity: CommitIdentity) -> str:
     """The text of a writable state: keys in fixed order, absent where there is nothing to say, no spaces."""
-    facts: dict[str, object] = {"version": VERSION, "bind": f"{bind_of(identity, _signed(state)):08x}"}
+    facts: dict[str, object] = {"version": VERSION, "bind": f"{bind_of(identity, _signed_bytes(state)):08x}"}
     facts |= {name: value for name, value in state_data(state).items() if value or name in ("base", "done")}
     return "~j" + json.dumps(facts, separators=(",", ":"))
 
@@ -502,12 +502,12 @@ def from_json(text: str) -> JsonPayload:
 
     try:
         document = msgspec.convert(facts, _JsonDocument)
-        state, bind = writable(state_from(document)), int(document.bind, 16)
+        state, bind = clean_state(state_from(document)), int(document.bind, 16)
     except (msgspec.ValidationError, ValueError) as error:
         raise BadBodyError("its fields cannot be") from error
-    return JsonPayload(state=state, bind=bind, signed=_signed(state))
+    return JsonPayload(state=state, bind=bind, signed=_signed_bytes(state))
 
 
-def _signed(state: CommitState) -> bytes:
+def _signed_bytes(state: CommitState) -> bytes:
     packed = pack_runs(runs_of(state.base, state.done)) if state.done else None
     return bytes((VERSION << 4 | flags_of(state),)) + body_of(state, packed)

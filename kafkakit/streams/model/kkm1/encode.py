@@ -22,16 +22,17 @@ from kafkakit.streams.model.kkm1.decode import (
     MAX_BODY_BYTES,
     MIN_BODY,
     Flag,
-    compressed,
+    compress_body,
     flags_of,
     seal,
     to_json,
 )
 from kafkakit.streams.model.kkm1.sections import (
     FEW_BYTES,
-    Packed,
+    PackedSet,
     base_section,
     body_of,
+    clean_state,
     disposition,
     forgotten_section,
     pack_bitmap,
@@ -40,7 +41,6 @@ from kafkakit.streams.model.kkm1.sections import (
     runs_of,
     state_sections,
     without_contradictions,
-    writable,
 )
 from kafkakit.streams.model.kkm1.text import MAX_CHARS, Alphabet, chars_of, to_text
 
@@ -62,7 +62,7 @@ _OPTIONAL = ("replay", "writer", "route", "watermark", "spill", "forgotten")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Encoded:
+class EncodedState:
     """What to commit as metadata, and what it says.
 
     `written` is the state that a reader gets back. `forgotten` are acknowledgements of the state that it does not
@@ -91,14 +91,14 @@ class Encoded:
 
 def encode_commit(
     state: CommitState, identity: CommitIdentity, *, limit_chars: int, alphabets: Sequence[str] = ("b",)
-) -> Encoded:
+) -> EncodedState:
     """The metadata for a commit of `state.base`, at most `limit_chars` long.
 
     The first alphabet whose exact payload fits is taken; where none fits, the state is coarsened in the last one.
-    Raises `ValueError` for a state that cannot be (see `writable`) or an alphabet that is not known. Cost: the runs;
+    Raises `ValueError` for a state that cannot be (see `clean_state`) or an alphabet that is not known. Cost: the runs;
     coarsening sorts them once.
     """
-    state = writable(state)
+    state = clean_state(state)
     forms = [form_of(Alphabet(letter), identity) for letter in alphabets]
     if not forms:
         raise ValueError("no alphabet is given")
@@ -106,18 +106,18 @@ def encode_commit(
         limit = min(limit_chars, form.most_chars)
         payload = form.render(state, limit)
         if payload is not None and len(payload.text) <= limit:
-            return _encoded(form.alphabet, payload, state, state, len(payload.text) / limit)
+            return _encoded_state(form.alphabet, payload, state, state, len(payload.text) / limit)
     starts, ends = columns(state.done)
     needed = len(payload.text) if payload is not None else form.measure(state)(starts, ends, 0)
     fill = needed / max(limit, 1)
     for rung in _rungs(state, limit):
-        kept = _coarsened(rung, form, limit)
+        kept = _coarsen_state(rung, form, limit)
         payload = form.render(kept, limit) if kept is not None else None
         if kept is not None and payload is not None and len(payload.text) <= limit:
-            kept, payload = _tightened(rung, form, limit, kept, payload)
-            return _encoded(form.alphabet, payload, state, kept, fill)
+            kept, payload = _tighten(rung, form, limit, kept, payload)
+            return _encoded_state(form.alphabet, payload, state, kept, fill)
     nothing = Payload(text="", encoding="", raw_bytes=0, is_compressed=False)
-    return _encoded(form.alphabet, nothing, state, CommitState(base=state.base), fill)
+    return _encoded_state(form.alphabet, nothing, state, CommitState(base=state.base), fill)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,8 +130,10 @@ class Payload:
     is_compressed: bool
 
 
-def _encoded(alphabet: Alphabet, payload: Payload, state: CommitState, written: CommitState, fill: float) -> Encoded:
-    return Encoded(
+def _encoded_state(
+    alphabet: Alphabet, payload: Payload, state: CommitState, written: CommitState, fill: float
+) -> EncodedState:
+    return EncodedState(
         text=payload.text,
         alphabet=alphabet.value if payload.text else "",
         encoding=payload.encoding,
@@ -172,7 +174,7 @@ def _with_marks_in(state: CommitState, limit_bytes: int) -> CommitState:
     def first(count: int) -> list[Mark]:
         return sorted(by_need[:count], key=lambda mark: mark.start)
 
-    count = most(len(marks), lambda some: len(disposition(state.base, first(some))) <= limit_bytes)
+    count = largest_fitting(len(marks), lambda some: len(disposition(state.base, first(some))) <= limit_bytes)
     lost = OffsetRanges.of((mark.start, mark.end) for mark in by_need[count:] if mark.state is MarkState.REJECTED)
     done = state.done.minus(lost)
     return replace(
@@ -187,7 +189,7 @@ def _with_marks_in(state: CommitState, limit_bytes: int) -> CommitState:
 Measure = Callable[["Longs", "Longs", int], int]
 
 
-class Form(Protocol):
+class PayloadForm(Protocol):
     """One alphabet for one identity. States are writable ones."""
 
     @property
@@ -210,8 +212,8 @@ class Form(Protocol):
         ...
 
 
-def _tightened(
-    state: CommitState, form: Form, limit_chars: int, kept: CommitState, payload: Payload
+def _tighten(
+    state: CommitState, form: PayloadForm, limit_chars: int, kept: CommitState, payload: Payload
 ) -> tuple[CommitState, Payload]:
     """More islands where compression made space for them, which sizes cannot foresee; found by a few trials."""
     allowed, refused = limit_chars, 0
@@ -219,7 +221,7 @@ def _tightened(
         if not payload.is_compressed or len(payload.text) > limit_chars * _FULL_ENOUGH:
             break
         trial = (allowed + refused) // 2 if refused else allowed * limit_chars // len(payload.text)
-        more = _coarsened(state, form, trial)
+        more = _coarsen_state(state, form, trial)
         text = form.render(more, limit_chars) if more is not None else None
         if more is None or text is None or len(text.text) > limit_chars or more.done.count < kept.done.count:
             refused = trial
@@ -228,7 +230,7 @@ def _tightened(
     return kept, payload
 
 
-def _coarsened(state: CommitState, form: Form, limit_chars: int) -> CommitState | None:
+def _coarsen_state(state: CommitState, form: PayloadForm, limit_chars: int) -> CommitState | None:
     """The state with the islands that fit; None where it does not even fit without any."""
     measure = form.measure(state)
     if measure(*columns(OffsetRanges()), state.done.count) > limit_chars:
@@ -262,7 +264,7 @@ class BinaryForm:
         return chars_of(self.alphabet, HEADER_BYTES + MAX_BODY_BYTES - 1)
 
     def render(self, state: CommitState, limit_chars: int) -> Payload | None:
-        """See `Form`. Cost: the runs, and compressing at most 64 KiB twice."""
+        """See `PayloadForm`. Cost: the runs, and compressing at most 64 KiB twice."""
         runs = runs_of(state.base, state.done)
         best: bytes | None = None
         flag, encoding = Flag.NONE, ""
@@ -273,7 +275,7 @@ class BinaryForm:
             packed = pack_smallest(runs)
             best, encoding = body_of(state, packed), packed.encoding.word
         for packed in _compressible(runs) if best is None or len(best) >= MIN_BODY else ():
-            frame = compressed(body_of(state, packed), None if best is None else len(best))
+            frame = compress_body(body_of(state, packed), None if best is None else len(best))
             if frame is not None:
                 best, flag, encoding = frame, Flag.ZSTD, packed.encoding.word
         if best is None:
@@ -283,7 +285,7 @@ class BinaryForm:
         return Payload(text=text, encoding=encoding, raw_bytes=len(raw), is_compressed=bool(flag))
 
     def measure(self, state: CommitState) -> Measure:
-        """See `Form`. Cost of each call: a few passes over the islands."""
+        """See `PayloadForm`. Cost of each call: a few passes over the islands."""
         fixed = HEADER_BYTES + len(state_sections(state))
         empty = len(base_section(state))
 
@@ -315,7 +317,7 @@ class JsonForm:
         return Payload(text=text, encoding="", raw_bytes=len(text), is_compressed=False)
 
     def measure(self, state: CommitState) -> Measure:
-        """See `Form`. Cost of each call: writing the text."""
+        """See `PayloadForm`. Cost of each call: writing the text."""
 
         def chars(starts: "Longs", ends: "Longs", missing: int) -> int:
             done = islands(starts, ends)
@@ -326,12 +328,12 @@ class JsonForm:
         return chars
 
 
-def form_of(alphabet: Alphabet, identity: CommitIdentity) -> Form:
+def form_of(alphabet: Alphabet, identity: CommitIdentity) -> PayloadForm:
     """The form of an alphabet."""
     return JsonForm(identity) if alphabet is Alphabet.JSON else BinaryForm(alphabet, identity)
 
 
-def _compressible(runs: list[int]) -> Iterator[Packed]:
+def _compressible(runs: list[int]) -> Iterator[PackedSet]:
     """The packings that zstd may shorten: a bitmap, and runs; Rice codes have no pattern left that it could see."""
     if runs and sum(runs) <= 8 * MAX_BODY_BYTES:
         yield pack_bitmap(runs)
@@ -358,7 +360,7 @@ def coarsen(
     if not done:
         return done
     starts, ends = columns(done)
-    keep_last = _holding(starts, ends, protected)
+    keep_last = _holding_islands(starts, ends, protected)
     total = int((ends - starts).sum())
     count = min(len(starts), max(at_most, 0))
 
@@ -370,8 +372,8 @@ def coarsen(
 
     # Biggest first within protected and others; of equals the lowest, which keeps the span short.
     order = np.lexsort((starts, starts - ends, ~keep_last))[:count]
-    biggest = np.sort(order[: most(count, lambda some: may_stay(np.sort(order[:some])))])
-    lowest = np.arange(most(count, lambda some: may_stay(np.arange(some))))
+    biggest = np.sort(order[: largest_fitting(count, lambda some: may_stay(np.sort(order[:some])))])
+    lowest = np.arange(largest_fitting(count, lambda some: may_stay(np.arange(some))))
     best = min((biggest, lowest), key=lambda chosen: (-int(keep_last[chosen].sum()), forgotten(chosen)))
     # What is left of the space: sizes do not grow evenly, so one of the next may fit where the very next did not.
     for at in order[~np.isin(order, best)][:_SECOND_LOOKS]:
@@ -410,7 +412,7 @@ def ranges_size(base: int, starts: "Longs", ends: "Longs") -> int:
     return 1 + uvarint_size(inner) + inner
 
 
-def most(count: int, fits: Callable[[int], bool]) -> int:
+def largest_fitting(count: int, fits: Callable[[int], bool]) -> int:
     """The largest number for which `fits` holds, as a binary search finds it; 0 where none does."""
     low, high = 0, count
     while low < high:
@@ -422,7 +424,7 @@ def most(count: int, fits: Callable[[int], bool]) -> int:
     return low
 
 
-def _holding(starts: "Longs", ends: "Longs", protected: OffsetRanges) -> "NDArray[np.bool_]":
+def _holding_islands(starts: "Longs", ends: "Longs", protected: OffsetRanges) -> "NDArray[np.bool_]":
     """Which islands hold a protected offset."""
     import numpy as np
 
@@ -460,7 +462,7 @@ PAUSE_AT = 0.6
 CLOSE_HOLES_AT = 0.8
 
 
-class Step(StrEnum):
+class Fill(StrEnum):
     """How full the metadata are, and what to do about it."""
 
     FREE = "free"
@@ -471,11 +473,11 @@ class Step(StrEnum):
 
 
 _ADVICE = {
-    Step.FREE: "fetch and work as you like",
-    Step.PAUSE: "fetch nothing new of this partition, and continue trying what is pending",
-    Step.CLOSE_HOLES: "fetch nothing new, and move records that keep failing to the slow lane or the reject ledger",
-    Step.WIDEN: "commit in the wide alphabet, which holds two and a half times as much, and continue closing holes",
-    Step.COARSEN: "fetch nothing new: acknowledgements are being forgotten, and are delivered again after a restart",
+    Fill.FREE: "fetch and work as you like",
+    Fill.PAUSE: "fetch nothing new of this partition, and continue trying what is pending",
+    Fill.CLOSE_HOLES: "fetch nothing new, and move records that keep failing to the slow lane or the reject ledger",
+    Fill.WIDEN: "commit in the wide alphabet, which holds two and a half times as much, and continue closing holes",
+    Fill.COARSEN: "fetch nothing new: acknowledgements are being forgotten, and are delivered again after a restart",
 }
 
 
@@ -487,7 +489,7 @@ class Advice:
     acknowledged records that are delivered again if the consumer stops after this commit.
     """
 
-    step: Step
+    step: Fill
     fill: float
     should_pause: bool
     should_close_holes: bool
@@ -499,24 +501,24 @@ class Advice:
         return _ADVICE[self.step]
 
 
-def advise(encoded: Encoded, alphabets: Sequence[str] = ("b",)) -> Advice:
+def advise(encoded: EncodedState, alphabets: Sequence[str] = ("b",)) -> Advice:
     """The rung that an encoding stands on, when it was made with these alphabets.
 
     Below 60 % of the limit: free; below 80 %: no new fetches; above: close holes too. A payload that had to widen
     is past that, however little of the wide alphabet's space it takes: the space is for what was under way already.
     """
     if encoded.fill > 1:
-        step = Step.COARSEN
+        step = Fill.COARSEN
     elif encoded.alphabet and encoded.alphabet != alphabets[0]:
-        step = Step.WIDEN
+        step = Fill.WIDEN
     elif encoded.fill >= CLOSE_HOLES_AT:
-        step = Step.CLOSE_HOLES
+        step = Fill.CLOSE_HOLES
     else:
-        step = Step.PAUSE if encoded.fill >= PAUSE_AT else Step.FREE
+        step = Fill.PAUSE if encoded.fill >= PAUSE_AT else Fill.FREE
     return Advice(
         step=step,
         fill=encoded.fill,
-        should_pause=step is not Step.FREE,
-        should_close_holes=step in (Step.CLOSE_HOLES, Step.WIDEN, Step.COARSEN),
+        should_pause=step is not Fill.FREE,
+        should_close_holes=step in (Fill.CLOSE_HOLES, Fill.WIDEN, Fill.COARSEN),
         duplicates=encoded.forgotten,
     )

@@ -57,14 +57,14 @@ class Encoding(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackedSet:
     """A done set as bytes, and how to read them."""
 
     encoding: Encoding
     data: bytes
 
 
-def body_of(state: CommitState, packed: Packed | None) -> bytes:
+def body_of(state: CommitState, packed: PackedSet | None) -> bytes:
     """The sections of a state in ascending order; `packed` is its done set, None when that is empty."""
     ranges = base_section(state)
     if packed is not None:
@@ -150,12 +150,12 @@ def runs_of(base: int, done: OffsetRanges) -> list[int]:
     return runs
 
 
-def pack_runs(runs: list[int]) -> Packed:
+def pack_runs(runs: list[int]) -> PackedSet:
     """Each length as a number of seven bits a byte."""
-    return Packed(Encoding.RUNS, uvarints(runs))
+    return PackedSet(Encoding.RUNS, uvarints(runs))
 
 
-def pack_rice(runs: list[int]) -> Packed:
+def pack_rice(runs: list[int]) -> PackedSet:
     """Rice codes of the lengths less one, with parameters of their own for pending and for done runs.
 
     A code is the quotient by 2**k as ones and a zero, then the remainder in k bits. Source: R. F. Rice, JPL 79-22.
@@ -169,7 +169,7 @@ def pack_rice(runs: list[int]) -> Packed:
         codes.append(f"{rest}0{'1' * ((run - 1) >> k)}")
     bits = "".join(reversed(codes))
     data = int(bits, 2).to_bytes((len(bits) + 7) // 8, "little")
-    return Packed(Encoding.RICE, bytes((pending, done)) + uvarint(len(runs)) + data)
+    return PackedSet(Encoding.RICE, bytes((pending, done)) + uvarint(len(runs)) + data)
 
 
 def rice_parameter(runs: list[int]) -> tuple[int, int]:
@@ -190,13 +190,13 @@ def rice_parameter(runs: list[int]) -> tuple[int, int]:
     return k, best
 
 
-def pack_bitmap(runs: list[int]) -> Packed:
+def pack_bitmap(runs: list[int]) -> PackedSet:
     """One bit for each offset, 1 for done. Cost: the span, so ask for its size first."""
     bits = "".join(["1" * run if at & 1 else "0" * run for at, run in enumerate(runs)])
-    return Packed(Encoding.BITMAP, int(bits[::-1], 2).to_bytes((len(bits) + 7) // 8, "little"))
+    return PackedSet(Encoding.BITMAP, int(bits[::-1], 2).to_bytes((len(bits) + 7) // 8, "little"))
 
 
-def pack_smallest(runs: list[int]) -> Packed:
+def pack_smallest(runs: list[int]) -> PackedSet:
     """The smallest of the three, the first of equals; a few runs stay runs, which people can read without a tool.
 
     Cost: the runs; the offsets only where a bitmap of them is smaller than those.
@@ -284,7 +284,7 @@ MAX_TIME_MS = 253_402_300_799_999  # the end of the year 9999
 MAX_DEFERRED_S = (1 << 32) - 1
 
 
-def writable(state: CommitState) -> CommitState:
+def clean_state(state: CommitState) -> CommitState:
     """The state as a payload tells it; raises `ValueError` for one that cannot be (a mistake of the program).
 
     Marks and a replay window lose what lies below base, counts end at 15, and a watermark without a real time (Kafka
@@ -294,7 +294,7 @@ def writable(state: CommitState) -> CommitState:
     if state.forgotten < 0 or state.forgotten > MAX_UVARINT:
         raise ValueError(f"{state.forgotten} acknowledgements cannot have been forgotten")
     _check_small(state)
-    marks = tuple(_above(state.base, state.marks)) if state.marks else ()
+    marks = tuple(_marks_above(state.base, state.marks)) if state.marks else ()
     wrong = next(contradictions(marks, state.done), None)
     if wrong is not None:
         raise ValueError(f"offsets {wrong.start} to {wrong.end - 1} are not what their mark {wrong.state.name} says")
@@ -302,7 +302,7 @@ def writable(state: CommitState) -> CommitState:
         state,
         marks=marks,
         watermark=state.watermark if is_real(state.watermark) else None,
-        replay=_clipped(state.base, state.replay),
+        replay=_clip_window(state.base, state.replay),
     )
 
 
@@ -357,7 +357,7 @@ def _check_small(state: CommitState) -> None:
         raise ValueError(f"{writer} is not a writer")
 
 
-def _above(base: int, marks: tuple[Mark, ...]) -> Iterator[Mark]:
+def _marks_above(base: int, marks: tuple[Mark, ...]) -> Iterator[Mark]:
     at = 0
     for mark in marks:
         late = mark.deferred_s
@@ -372,7 +372,7 @@ def _above(base: int, marks: tuple[Mark, ...]) -> Iterator[Mark]:
             yield mark if same else replace(mark, start=start, count=count)
 
 
-def _clipped(base: int, window: ReplayWindow | None) -> ReplayWindow | None:
+def _clip_window(base: int, window: ReplayWindow | None) -> ReplayWindow | None:
     if window is None:
         return None
     if window.end <= window.start or window.end > MAX_OFFSET or not 0 <= window.request_id <= MAX_UVARINT:

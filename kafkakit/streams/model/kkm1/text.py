@@ -70,10 +70,10 @@ def _to_wide(raw: bytes) -> str:
     width = -(-8 * len(raw) // _WIDE_BITS) * _WIDE_BITS
     # The lowest bits first: the string has the highest first, so it is read from its end.
     bits = f"{int.from_bytes(raw, 'little'):0{width}b}"
-    return "".join([_char(int(bits[at - _WIDE_BITS : at], 2)) for at in range(width, 0, -_WIDE_BITS)])
+    return "".join([_char_of(int(bits[at - _WIDE_BITS : at], 2)) for at in range(width, 0, -_WIDE_BITS)])
 
 
-def _char(index: int) -> str:
+def _char_of(index: int) -> str:
     if index < _SYLLABLES_FROM:
         return chr(_IDEOGRAPHS + index)
     if index < _EXTENSION_FROM:

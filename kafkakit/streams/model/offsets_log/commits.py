@@ -19,9 +19,9 @@ from kafkakit.streams.model.commit import NO_TOPIC_ID, TOPIC_ID_BYTES
 from kafkakit.streams.model.offsets_log.entries import (
     NEWEST_VERSION,
     CommittedValue,
-    Entry,
     LogKey,
-    Undecodable,
+    OffsetsEntry,
+    UndecodableEntry,
     decode_entry,
     decode_key,
     offset_key,
@@ -228,9 +228,9 @@ def read_commits(views: Views, rows: Rows, tally: FeedCounts) -> tuple[Commits, 
     for row in np.flatnonzero(live & ~usual).tolist():
         key, value = pair_of(views.data, rows, row)
         entry = decode_entry(key, value)
-        if isinstance(entry, Undecodable):
+        if isinstance(entry, UndecodableEntry):
             tally.cannot_decode(entry.reason)
-        elif isinstance(entry, Entry) and entry.value is not None and key is not None:
+        elif isinstance(entry, OffsetsEntry) and entry.value is not None and key is not None:
             at = int(rows.at[row])
             pending = PendingCommit(key=offset_key(key), at=at, visible_at=at, value=entry.value)
             unusual.append((int(rows.batch[row]), pending))
@@ -326,7 +326,7 @@ class CommitRow(CommittedValue):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenTransaction:
+class PendingTransaction:
     """A transaction without its marker yet: the commits in it are held back until it ends.
 
     `since_offset` is where in the partition it began, `since_ms` the highest time of its first batch, `groups` some
@@ -353,7 +353,7 @@ class FeedFacts:
     next_offset: int
     counts: FeedCounts
     held_back: int = 0
-    open_transactions: tuple[OpenTransaction, ...] = ()
+    open_transactions: tuple[PendingTransaction, ...] = ()
     open_transaction_count: int = 0
     stopped: str = ""
 
@@ -423,7 +423,7 @@ class KeyTable:
         group = self.groups[int(self.group_index[number])]
         return CommitKey(group, self.topics[int(self.topic_index[number])], int(self.partition[number]))
 
-    def intern(self, key: bytes) -> int | Undecodable | KeysFull:
+    def intern(self, key: bytes) -> int | UndecodableEntry | KeysFull:
         """The number of a key, a new one where the table does not hold it; the value says why it cannot."""
         number = self._numbers.get(key)
         if number is not None:
@@ -431,10 +431,10 @@ class KeyTable:
         if len(key) > self.max_key_bytes:
             return KeysFull(f"a key of {len(key)} bytes")
         decoded = decode_key(key)
-        if isinstance(decoded, Undecodable):
+        if isinstance(decoded, UndecodableEntry):
             return decoded
         if not isinstance(decoded, LogKey):
-            return Undecodable("a key of something else than an offset")
+            return UndecodableEntry("a key of something else than an offset")
         if len(self._numbers) >= self.max_keys:
             return KeysFull(f"{self.max_keys} keys are held")
         return self._add(key, decoded)

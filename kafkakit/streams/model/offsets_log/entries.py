@@ -12,7 +12,7 @@ from kafkakit.streams.model.commit import NO_TOPIC_ID, TOPIC_ID_BYTES
 
 
 class MalformedError(ValueError):
-    """A field does not fit its bytes; never leaves this package, where it becomes an `Undecodable`."""
+    """A field does not fit its bytes; never leaves this package, where it becomes an `UndecodableEntry`."""
 
 
 class Fields:
@@ -85,14 +85,14 @@ GROUP_TYPES = frozenset({*range(2, 18), 24})
 
 
 @dataclass(frozen=True, slots=True)
-class Undecodable:
+class UndecodableEntry:
     """A key or value that cannot be read, and why."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Opaque:
+class OpaqueEntry:
     """A record of any key type but those of offsets: counted, not read."""
 
     type: int
@@ -107,27 +107,27 @@ class LogKey:
     partition: int
 
 
-def decode_key(key: bytes | None) -> LogKey | Opaque | Undecodable:
+def decode_key(key: bytes | None) -> LogKey | OpaqueEntry | UndecodableEntry:
     """Read a key of any type; never raises.
 
     Bytes after the partition are refused: two keys would name one partition.
     """
     if key is None:
-        return Undecodable("no key")
+        return UndecodableEntry("no key")
     fields = Fields(key)
     try:
         number = fields.integer(2, "key type")
         if number not in OFFSET_TYPES:
-            return Opaque(number)
+            return OpaqueEntry(number)
         group = fields.text("group")
         topic = fields.text("topic")
         partition = fields.integer(4, "partition")
     except MalformedError as fault:
-        return Undecodable(str(fault))
+        return UndecodableEntry(str(fault))
     if partition < 0:
-        return Undecodable("a negative partition")
+        return UndecodableEntry("a negative partition")
     if fields.left:
-        return Undecodable("bytes after the partition")
+        return UndecodableEntry("bytes after the partition")
     return LogKey(group=group, topic=topic, partition=partition)
 
 
@@ -166,7 +166,7 @@ class OffsetCommit(CommittedValue):
     expires_ms: int | None = None
 
 
-def decode_offset_commit(value: bytes) -> OffsetCommit | Undecodable:
+def decode_offset_commit(value: bytes) -> OffsetCommit | UndecodableEntry:
     """Read an OffsetCommitValue; never raises.
 
     A version above 4 is read as 4 and trusted only when every field is plausible and nothing is left over; by
@@ -177,13 +177,13 @@ def decode_offset_commit(value: bytes) -> OffsetCommit | Undecodable:
     try:
         version = fields.integer(2, "value version")
         if version < 0:
-            return Undecodable(f"value version {version}")
+            return UndecodableEntry(f"value version {version}")
         commit = _commit(fields, version)
     except MalformedError as fault:
-        return Undecodable(str(fault) if version <= NEWEST_VERSION else f"value version {version}")
+        return UndecodableEntry(str(fault) if version <= NEWEST_VERSION else f"value version {version}")
     if version > NEWEST_VERSION and (fields.left or commit.committed_ms not in PLAUSIBLE_MS or commit.offset < 0):
-        return Undecodable(f"value version {version}")
-    return commit if commit.offset >= 0 else Undecodable("a negative offset")
+        return UndecodableEntry(f"value version {version}")
+    return commit if commit.offset >= 0 else UndecodableEntry("a negative offset")
 
 
 def _commit(fields: Fields, version: int) -> OffsetCommit:
@@ -208,7 +208,7 @@ def _commit(fields: Fields, version: int) -> OffsetCommit:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class OffsetsEntry:
     """An offset's record with both halves decoded; `value` is None for a tombstone.
 
     A tombstone says that this one offset expired or was deleted, or that its topic was.
@@ -218,10 +218,10 @@ class Entry:
     value: OffsetCommit | None
 
 
-def decode_entry(key: bytes | None, value: bytes | None) -> Entry | Opaque | Undecodable:
+def decode_entry(key: bytes | None, value: bytes | None) -> OffsetsEntry | OpaqueEntry | UndecodableEntry:
     """Read a record of any type and version; never raises. Costs some microseconds."""
     decoded = decode_key(key)
     if not isinstance(decoded, LogKey):
         return decoded
     found = None if value is None else decode_offset_commit(value)
-    return found if isinstance(found, Undecodable) else Entry(decoded, found)
+    return found if isinstance(found, UndecodableEntry) else OffsetsEntry(decoded, found)

@@ -20,8 +20,8 @@ from kafkakit.streams.model.offsets_log.commits import (
     FeedFacts,
     KeysFull,
     KeyTable,
-    OpenTransaction,
     PendingCommit,
+    PendingTransaction,
     read_commits,
     single_row,
     topic_ids,
@@ -30,7 +30,7 @@ from kafkakit.streams.model.offsets_log.entries import (
     GROUP_TYPES,
     OFFSET_TYPES,
     LogKey,
-    Undecodable,
+    UndecodableEntry,
     decode_key,
     offset_key,
 )
@@ -110,7 +110,9 @@ class OffsetsFeed:
         tally.batches = len(heads)
         parts = [self._piece(piece, heads, floor_of, tally) for piece in pieces_of(buffer, heads)]
         self.next_offset = max(int(floor[-1]), heads.passed)
-        return joined(parts, self.keys.capacity, every=self._every or self._sample_ms > 0), self._facts(tally, heads)
+        return join_columns(parts, self.keys.capacity, every=self._every or self._sample_ms > 0), self._facts(
+            tally, heads
+        )
 
     def _facts(self, tally: FeedCounts, heads: BatchHeaders) -> FeedFacts:
         tally.by_type = dict(sorted(tally.by_type.items()))
@@ -184,7 +186,7 @@ class OffsetsFeed:
 
     def _put_aside(self, batch: int, row: PendingCommit, fate: int, tally: FeedCounts) -> None:
         decoded = decode_key(row.key)
-        if isinstance(decoded, Undecodable):
+        if isinstance(decoded, UndecodableEntry):
             tally.cannot_decode(decoded.reason)
         elif fate != HELD or not self._transactions.hold(batch, row):
             tally.dropped_commits += 1
@@ -276,7 +278,7 @@ class Newest:
         rows = np.flatnonzero(key[order] >= 0) if self.every else _last_of_each(key[order], self.keys.capacity)
         chosen = newest = order[rows]
         if self.sample_ms and not self.every:
-            chosen = order[_sampled(key[order], *self._moments(order), self.sample_ms)]
+            chosen = order[_sample_rows(key[order], *self._moments(order), self.sample_ms)]
         latest: dict[bytes, int] = {}
         if with_latest:
             latest = self.gone
@@ -328,7 +330,7 @@ class Newest:
             number = self.keys.number_of(key)
             if number is None and offset(row) == TOMBSTONE and not self.every:
                 decoded = decode_key(key)
-                if isinstance(decoded, Undecodable):
+                if isinstance(decoded, UndecodableEntry):
                     self.tally.cannot_decode(decoded.reason)
                 else:
                     self.gone[key] = int(at[row])
@@ -338,7 +340,7 @@ class Newest:
 
     def _intern(self, key: bytes) -> int:
         number = self.keys.intern(key)
-        if isinstance(number, Undecodable):
+        if isinstance(number, UndecodableEntry):
             self.tally.cannot_decode(number.reason)
         elif isinstance(number, KeysFull):
             self.tally.keys_left_out += 1
@@ -405,7 +407,7 @@ LATEST_MS = 1 << 43
 """A time beyond it (of the year 2248) counts as it."""
 
 
-def _sampled(key: "Column", made_ms: "Column", is_gone: "NDArray[np.bool_]", step_ms: int) -> "Column":
+def _sample_rows(key: "Column", made_ms: "Column", is_gone: "NDArray[np.bool_]", step_ms: int) -> "Column":
     """The rows, in order, of each key's first and last commit of a stretch of `step_ms`, of its last stretches only.
 
     Times that go back belong to the stretch before; after a tombstone a key begins again.
@@ -427,7 +429,7 @@ def _sampled(key: "Column", made_ms: "Column", is_gone: "NDArray[np.bool_]", ste
     return np.sort(by_key[(edges[:-1] | edges[1:]) & is_recent])
 
 
-def joined(parts: list[CommitColumns], capacity: int, *, every: bool = False) -> CommitColumns:
+def join_columns(parts: list[CommitColumns], capacity: int, *, every: bool = False) -> CommitColumns:
     """The columns of several pieces as one: of each key the last row, or every one, ordered by offset in the log."""
     import numpy as np
 
@@ -465,7 +467,7 @@ MAX_LOOKED_AT = 50
 
 
 @dataclass(slots=True)
-class Opened:
+class HeldTransaction:
     """A transaction whose marker has not come; `batches` are those of the piece at hand."""
 
     epoch: int
@@ -487,8 +489,8 @@ class Transactions:
     def __init__(self, *, max_held_bytes: int = MAX_HELD_BYTES) -> None:
         self._max_held_bytes = max_held_bytes
         self._bytes = 0
-        self._open: dict[int, Opened] = {}
-        self._holders: dict[int, Opened] = {}
+        self._open: dict[int, HeldTransaction] = {}
+        self._holders: dict[int, HeldTransaction] = {}
 
     def __len__(self) -> int:
         return len(self._open)
@@ -503,10 +505,10 @@ class Transactions:
         """Where the oldest open transaction began."""
         return min((t.since_offset for t in self._open.values()), default=None)
 
-    def settle(self, batches: Iterable[TransactionBatch], fate: "NDArray[np.int64]") -> "Settled":
+    def settle(self, batches: Iterable[TransactionBatch], fate: "NDArray[np.int64]") -> "MarkerEffects":
         """Take a piece's transactional batches in order; writes each one's fate: `DROPPED`, `HELD`, or the offset of
         the marker that committed it. The answer holds what earlier pieces left and now is committed."""
-        found = Settled()
+        found = MarkerEffects()
         self._holders = {}
         for batch in batches:
             opened = self._open.get(batch.producer_id)
@@ -519,7 +521,9 @@ class Transactions:
             opened.batches.clear()
         return found
 
-    def _add(self, batch: TransactionBatch, opened: Opened | None, fate: "NDArray[np.int64]", found: "Settled") -> None:
+    def _add(
+        self, batch: TransactionBatch, opened: HeldTransaction | None, fate: "NDArray[np.int64]", found: "MarkerEffects"
+    ) -> None:
         if opened is not None and batch.producer_epoch < opened.epoch:
             fate[batch.batch] = DROPPED
             return
@@ -527,12 +531,14 @@ class Transactions:
             if opened is not None:
                 fate[opened.batches] = DROPPED
                 found.dropped += self._forget(opened)
-            opened = Opened(batch.producer_epoch, batch.offset, batch.max_ms)
+            opened = HeldTransaction(batch.producer_epoch, batch.offset, batch.max_ms)
             self._open[batch.producer_id] = opened
         opened.batches.append(batch.batch)
         fate[batch.batch] = HELD
 
-    def _end(self, batch: TransactionBatch, opened: Opened, fate: "NDArray[np.int64]", found: "Settled") -> None:
+    def _end(
+        self, batch: TransactionBatch, opened: HeldTransaction, fate: "NDArray[np.int64]", found: "MarkerEffects"
+    ) -> None:
         fate[opened.batches] = batch.offset if batch.commits else DROPPED
         rows = list(opened.rows.values())
         dropped = self._forget(opened)
@@ -542,7 +548,7 @@ class Transactions:
         else:
             found.dropped += dropped
 
-    def _forget(self, opened: Opened) -> int:
+    def _forget(self, opened: HeldTransaction) -> int:
         count = len(opened.rows)
         self._bytes -= sum(row.size for row in opened.rows.values())
         opened.rows.clear()
@@ -574,11 +580,11 @@ class Transactions:
                 if opened.rows[key].at < newest[key]:
                     self._bytes -= opened.rows.pop(key).size
 
-    def listed(self) -> tuple[OpenTransaction, ...]:
+    def listed(self) -> tuple[PendingTransaction, ...]:
         """The oldest open transactions, bounded, each with some of its groups."""
         oldest = nsmallest(MAX_LISTED, self._open.items(), key=lambda item: (item[1].since_offset, item[0]))
         return tuple(
-            OpenTransaction(
+            PendingTransaction(
                 producer_id=pid,
                 producer_epoch=t.epoch,
                 since_offset=t.since_offset,
@@ -591,7 +597,7 @@ class Transactions:
 
 
 @dataclass(slots=True)
-class Settled:
+class MarkerEffects:
     """What a piece's markers did to what was held back before it."""
 
     released: list[PendingCommit] = field(default_factory=list)

@@ -30,9 +30,9 @@ from kafkakit.core.cluster_facts import (
 )
 from kafkakit.core.errors import KafkakitError, OperationFailedError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
-from kafkakit.core.quantities import counted, epoch_ms
-from kafkakit.core.rights import lacking
-from kafkakit.core.text import printable
+from kafkakit.core.quantities import count_of, epoch_ms
+from kafkakit.core.rights import lacking_rights
+from kafkakit.core.text import sanitize
 from kafkakit.execution.act.leases import ClusterAccess
 from kafkakit.ports.acting import Clock, looks, wait_until
 from kafkakit.ports.admin import ClusterAdmin
@@ -54,9 +54,9 @@ from kafkakit.streams.routes.decide import (
     LaneShape,
     PlacementScope,
     PlannedTopic,
+    ReadingGroup,
     RouteFacts,
     SegmentFacts,
-    SegmentReader,
     Spans,
     plan_topics,
     reading_groups,
@@ -107,7 +107,7 @@ class ClusterObserver:
     def look(self, route: Route) -> RouteFacts:
         """What is found behind a route, and the groups that read it."""
         facts: dict[int, SegmentFacts] = {}
-        found: list[SegmentReader] = []
+        found: list[ReadingGroup] = []
         unknown: list[str] = []
         for profile in sorted({segment.cluster for _, segment in route.segments()}):
             segments = [segment for _, segment in route.segments() if segment.cluster == profile]
@@ -116,7 +116,7 @@ class ClusterObserver:
                 sound, spans = self._look(profile, info.cluster_id, segments, facts)
                 if sound:
                     found += self._readers(profile, sound, spans)
-                if lacking({"describe"}, info.operations):
+                if lacking_rights({"describe"}, info.operations):
                     # Brokers leave out groups that may not be seen, and do not say that there are any.
                     unknown.append(f"profile {profile}: no right to list all groups; grant DESCRIBE on the cluster")
             except KafkakitError as error:
@@ -141,7 +141,7 @@ class ClusterObserver:
             facts[segment.id] = SegmentFacts(problem=problems[segment.id], records=records)
         return sound, spans
 
-    def _readers(self, profile: str, segments: Collection[Segment], spans: Spans) -> Iterator[SegmentReader]:
+    def _readers(self, profile: str, segments: Collection[Segment], spans: Spans) -> Iterator[ReadingGroup]:
         if profile not in self._groups:
             self._groups[profile] = tuple(_read_groups(self._open(profile).groups))
         for segment in segments:
@@ -149,7 +149,7 @@ class ClusterObserver:
             for group in self._groups[profile]:
                 members = sum(not keys.isdisjoint(member.partitions) for member in group.members)
                 if members or not keys.isdisjoint(group.commits):
-                    yield SegmentReader(
+                    yield ReadingGroup(
                         segment=segment.id,
                         group=group.listing.group,
                         state=group.listing.state,
@@ -221,7 +221,7 @@ def create_topics(
     for each in planned:
         if not each.is_there:
             _create(admin, each)
-        made.append((each.shape.lane, _verified(admin, clock, cluster, cluster_id, each)))
+        made.append((each.shape.lane, _verify_topic(admin, clock, cluster, cluster_id, each)))
     return tuple(made)
 
 
@@ -267,11 +267,11 @@ def _create(admin: ClusterAdmin, planned: PlannedTopic) -> None:
         raise OperationFailedError(f"topic {planned.topic} is not created: {error}")
 
 
-def _verified(admin: ClusterAdmin, clock: Clock, cluster: str, cluster_id: str, planned: PlannedTopic) -> Segment:
+def _verify_topic(admin: ClusterAdmin, clock: Clock, cluster: str, cluster_id: str, planned: PlannedTopic) -> Segment:
 
     problem = ""
     for _ in looks(clock, VISIBLE_WITHIN_S, POLL_S):
-        problem, segment = _look(admin, cluster, cluster_id, planned)
+        problem, segment = _read_topic(admin, cluster, cluster_id, planned)
         if segment is not None:
             return segment
     raise OperationFailedError(
@@ -280,7 +280,9 @@ def _verified(admin: ClusterAdmin, clock: Clock, cluster: str, cluster_id: str, 
     )
 
 
-def _look(admin: ClusterAdmin, cluster: str, cluster_id: str, planned: PlannedTopic) -> tuple[str, Segment | None]:
+def _read_topic(
+    admin: ClusterAdmin, cluster: str, cluster_id: str, planned: PlannedTopic
+) -> tuple[str, Segment | None]:
     """The topic as a segment, or what it lacks; brokers learn of a new topic one after the other."""
     found = find_topics(admin, (planned.topic,)).get(planned.topic)
     if found is None:
@@ -368,7 +370,7 @@ def _delete(admin: ClusterAdmin, segment: Segment) -> str:
 def _refuse(what: str, reasons: Iterable[str], hint: str) -> None:
     lines = tuple(reasons)
     if lines:
-        error = RefusedError(f"{what}: {counted(len(lines), 'reason')} above", hint=hint)
+        error = RefusedError(f"{what}: {count_of(len(lines), 'reason')} above", hint=hint)
         error.lines = lines[:MOST_LINES]
         raise error
 
@@ -511,17 +513,17 @@ def read_pathways(log: LogReader, reader: RecordReader, clock: Clock, request: S
     places = log.places(request.topics)
     for topic in request.topics:
         if topic not in places:
-            raise UsageError(f"topic {printable(topic)} does not exist")
+            raise UsageError(f"topic {sanitize(topic)} does not exist")
     keys = {topic: [TopicPartition(topic, p) for p in sorted(places[topic].leaders)] for topic in request.topics}
     every = [key for topic in keys for key in keys[topic]]
-    spans, since = log.spans(every), _since(log, clock, every, request)
+    spans, since = log.spans(every), _offsets_since(log, clock, every, request)
     samples = {topic: TopicSample(topic) for topic in keys}
     problems: list[KafkakitError] = []
     for key in every:
         span, share = spans[key], -(-request.records // len(keys[key.topic]))
         try:
             if isinstance(span, ItemError):
-                raise TryLaterError(f"the ends of {printable(str(key))} cannot be read: {span}")
+                raise TryLaterError(f"the ends of {sanitize(str(key))} cannot be read: {span}")
             begin = first_offset(span, share, since.get(key), has_since=request.since_s is not None)
             _read(reader, key, begin, span, samples[key.topic], epoch_ms(clock.now()))
         except KafkakitError as error:
@@ -531,7 +533,7 @@ def read_pathways(log: LogReader, reader: RecordReader, clock: Clock, request: S
     return PathwaySample(topics=tuple(samples.values()), problems=tuple(problems))
 
 
-def _since(
+def _offsets_since(
     log: LogReader, clock: Clock, keys: list[TopicPartition], request: SampleRequest
 ) -> dict[TopicPartition, int | ItemError | None]:
     if request.since_s is None:

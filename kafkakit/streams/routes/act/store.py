@@ -62,7 +62,7 @@ class RouteStore:
 
     def existing(self, stream: str) -> VersionedRoute:
         """As `read`, with `UsageError` for a stream that does not exist."""
-        return _required(self.read(stream), stream)
+        return _require_route(self.read(stream), stream)
 
     def names(self) -> tuple[str, ...]:
         """The names of all streams, and of those that were deleted, sorted. One request."""
@@ -122,7 +122,7 @@ class RouteStore:
         """
 
         def made(found: VersionedRoute | None) -> RouteChange | Route:
-            before = _required(found, stream).route
+            before = _require_route(found, stream).route
             after = edit(before)
             if replace(after, epoch=before.epoch) == before:
                 return before
@@ -138,7 +138,7 @@ class RouteStore:
         refuse_open_operation(expected)
 
         def made(found: VersionedRoute | None) -> RouteChange:
-            before = _required(found, stream).route
+            before = _require_route(found, stream).route
             if before != expected:
                 raise ConflictError(f"stream {stream} was changed by another process")
             return RouteChange(at_ms=at_ms, by=by, what=what, route=before, from_epoch=before.epoch, is_deletion=True)
@@ -210,7 +210,7 @@ class RouteStore:
         return tuple(f"{folder}/{name}" for name in names if len(name) == 12 and name.isascii() and name.isdigit())
 
 
-def _required(found: VersionedRoute | None, stream: str) -> VersionedRoute:
+def _require_route(found: VersionedRoute | None, stream: str) -> VersionedRoute:
     if found is None:
         raise UsageError(f"there is no stream {stream}", hint="list them with: kafkakit streams list")
     return found

@@ -401,14 +401,14 @@ def resume(ctx: typer.Context, stream: StreamName, lane: LaneName, consent: Cons
 def _pause(ctx: typer.Context, stream: str, lane: str, consent: Consent, *, is_paused: bool) -> int:
     from functools import partial
 
-    from kafkakit.streams.model.route_edits import paused
+    from kafkakit.streams.model.route_edits import pause_lane
     from kafkakit.streams.routes.report import changed_report
 
     cli, route = cli_context(ctx), None
     verb = "pause" if is_paused else "resume"
     with open_streams(cli, read_only=True) as streams:
         before = streams.existing(stream)
-        edit = partial(paused, name=lane, is_paused=is_paused)
+        edit = partial(pause_lane, name=lane, is_paused=is_paused)
         edit(before)
         if not consent.dry_run and consent.confirm(cli, f"{verb.capitalize()} lane {lane} of stream {stream}?"):
             route = streams.change(stream, edit, f"{verb} lane {lane}")

@@ -396,7 +396,7 @@ def create_lanes(
     """Make topics and quotas of new lanes on a profile's cluster, the route by `write`, and end with the report."""
     from functools import partial
 
-    from kafkakit.core.quantities import counted
+    from kafkakit.core.quantities import count_of
     from kafkakit.report.report import cluster_words, lines_of
     from kafkakit.streams.routes.act.clusters import create_topics, plan_on, set_quotas
     from kafkakit.streams.routes.decide import leftovers, quotas_of
@@ -422,7 +422,7 @@ def create_lanes(
     if not consent.yes:  # the report has the table, too
         cli.output.say("\n".join(lines_of(plan_sections(planned, left))))
     place = cluster_words(access.cluster_id, profile)
-    if not consent.confirm(cli, f"Create {counted(len(planned), 'topic')} for stream {stream} on {place}?"):
+    if not consent.confirm(cli, f"Create {count_of(len(planned), 'topic')} for stream {stream} on {place}?"):
         return finish(cli, report(None))
     segments = create_topics(access.admin, access.clock, profile, access.cluster_id, planned)
     if rates := quotas_of(shapes):

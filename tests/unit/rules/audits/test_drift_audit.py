@@ -7,7 +7,7 @@ import pytest
 
 from kafkakit.audit.decide.runs import collect_repairs
 from kafkakit.rules.audits import drift
-from kafkakit.rules.audits.drift import Form, compared_key, default_changes, table_with
+from kafkakit.rules.audits.drift import TextForm, compared_key, default_changes, table_with
 from tests.rigs.printed_commands import refusal_of_line
 
 DAY_MS = drift.DAY_MS
@@ -21,15 +21,15 @@ def said(found: Any) -> list[tuple[str, str, str]]:
 @pytest.mark.parametrize(
     ("key", "name", "form", "factor"),
     [
-        ("log.retention.hours", "log.retention.ms", Form.WHOLE, 3_600_000),
-        ("log.retention.ms", "log.retention.ms", Form.WHOLE, 1),
-        ("cleanup.policy", "cleanup.policy", Form.LIST, 1),
-        ("auto.create.topics.enable", "auto.create.topics.enable", Form.BOOLEAN, 1),
-        ("min.cleanable.dirty.ratio", "min.cleanable.dirty.ratio", Form.DOUBLE, 1),
-        ("confluent.tier.enable", "confluent.tier.enable", Form.TEXT, 1),
+        ("log.retention.hours", "log.retention.ms", TextForm.WHOLE, 3_600_000),
+        ("log.retention.ms", "log.retention.ms", TextForm.WHOLE, 1),
+        ("cleanup.policy", "cleanup.policy", TextForm.LIST, 1),
+        ("auto.create.topics.enable", "auto.create.topics.enable", TextForm.BOOLEAN, 1),
+        ("min.cleanable.dirty.ratio", "min.cleanable.dirty.ratio", TextForm.DOUBLE, 1),
+        ("confluent.tier.enable", "confluent.tier.enable", TextForm.TEXT, 1),
     ],
 )
-def test_keys_are_compared_in_the_form_of_their_type(key: str, name: str, form: Form, factor: int) -> None:
+def test_keys_are_compared_in_the_form_of_their_type(key: str, name: str, form: TextForm, factor: int) -> None:
     found = compared_key(key)
     assert found is not None
     assert (found.name, found.form, found.factor, found.is_per_node) == (name, form, factor, False)
@@ -85,10 +85,10 @@ def test_declared_settings_that_differ_end_in_a_change_to_apply() -> None:
 
 
 def test_topics_on_one_side_are_missing_or_unmanaged() -> None:
-    assert said(drift.managed({**BASE, "topic": "a", "is_declared": True})) == [
+    assert said(drift.find_undeclared({**BASE, "topic": "a", "is_declared": True})) == [
         ("KKX006", "topic a of c1", "the topic is declared, but not in the cluster")
     ]
-    (found,) = drift.managed({**BASE, "topic": "a", "is_declared": False})
+    (found,) = drift.find_undeclared({**BASE, "topic": "a", "is_declared": False})
     assert (found.severity, found.message) == ("note", "the topic is in the cluster, but in no file")
 
 

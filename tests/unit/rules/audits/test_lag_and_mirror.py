@@ -30,7 +30,7 @@ def mirrored(**values: Any) -> list[tuple[str, str, int]]:
     row: dict[str, Any] = {"cluster": "dr", "source": "c1", "topic": "orders", "shift_ms": 0, "clock_s": 1.0}
     for fault in faults:
         row |= {fault: 0, f"{fault}_windows": 0, f"{fault}_first": []}
-    return [(f.rule, f.message, f.count) for f in mirror.mirrored(row | values)]
+    return [(f.rule, f.message, f.count) for f in mirror.compare_mirror(row | values)]
 
 
 def test_what_a_side_lacks_is_shown_where_it_is() -> None:
@@ -59,5 +59,5 @@ def test_a_group_near_the_retention_is_lint_s_finding() -> None:
 
 def test_offsets_that_should_be_gone_expire_at_the_next_check() -> None:
     row = {"cluster": "c1", "group": "g", "idle_s": 100.0, "retention_s": 90.0, "partitions": 2, "blast": 2.0}
-    (found,) = lag.expiring(row)
+    (found,) = lag.find_expiring(row)
     assert found.message.endswith("its offsets of 2 partitions are forgotten at the next check")

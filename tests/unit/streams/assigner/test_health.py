@@ -11,7 +11,7 @@ import pytest
 from kafkakit.adapters.host import SystemClock
 from kafkakit.core.errors import ConflictError, LeaseLostError, RefusedError, UsageError
 from kafkakit.streams.assigner.act.watching import MOST_AT_ONCE, AutomaticFailovers
-from kafkakit.streams.assigner.standing import (
+from kafkakit.streams.assigner.health import (
     HISTORY_DOCUMENT,
     AssignerOptions,
     AutomaticHistory,
@@ -19,11 +19,11 @@ from kafkakit.streams.assigner.standing import (
     AutomaticPolicy,
     AutomaticStart,
     ClusterHealth,
+    HealthReason,
     HealthRules,
+    PolicyVerdict,
     Probe,
-    Reason,
-    Verdict,
-    judged,
+    judge_health,
     verdicts,
 )
 from kafkakit.streams.model.route import Lane, Route, RouteOperation
@@ -40,7 +40,7 @@ def after(*looks: tuple[float, Probe | None], rules: HealthRules = RULES) -> Clu
     """The health after looks, each with its time and the newest probe then."""
     found: ClusterHealth | None = None
     for now_s, probe in looks:
-        found = judged(found, probe, 0.0, now_s, rules)
+        found = judge_health(found, probe, 0.0, now_s, rules)
     assert found is not None
     return found
 
@@ -61,7 +61,7 @@ def test_it_is_unreachable_at_once_when_the_newest_answer_is_too_old() -> None:
 
 def test_one_that_never_answered_is_unreachable_after_the_same_time() -> None:
     assert after((1.4, None)).is_reachable
-    assert after((1.4, None), (1.5, None)).reasons == (Reason.UNREACHABLE,)
+    assert after((1.4, None), (1.5, None)).reasons == (HealthReason.UNREACHABLE,)
 
 
 def test_one_that_comes_and_goes_is_unreachable_all_the_time() -> None:
@@ -77,13 +77,13 @@ def test_one_that_comes_and_goes_is_unreachable_all_the_time() -> None:
 @pytest.mark.parametrize(
     ("facts", "reason"),
     [
-        ({"has_controller": False}, Reason.NO_CONTROLLER),
-        ({"offline": 1}, Reason.OFFLINE),
-        ({"under_min_isr": 2}, Reason.UNDER_MIN_ISR),
-        ({"disk_used": 0.95}, Reason.DISK_FULL),
+        ({"has_controller": False}, HealthReason.NO_CONTROLLER),
+        ({"offline": 1}, HealthReason.OFFLINE),
+        ({"under_min_isr": 2}, HealthReason.UNDER_MIN_ISR),
+        ({"disk_used": 0.95}, HealthReason.DISK_FULL),
     ],
 )
-def test_other_reasons_must_hold_for_a_while(facts: dict[str, object], reason: Reason) -> None:
+def test_other_reasons_must_hold_for_a_while(facts: dict[str, object], reason: HealthReason) -> None:
     assert after((1.0, answered(1.0, **facts)), (5.9, answered(5.9, **facts))).reasons == ()
     held = [(1.0, answered(1.0, **facts)), (6.0, answered(6.0, **facts))]
     assert after(*held).reasons == (reason,)
@@ -93,7 +93,7 @@ def test_other_reasons_must_hold_for_a_while(facts: dict[str, object], reason: R
 
 def test_slow_answers_are_a_reason() -> None:
     slow = [(t, Probe(sent_s=t, latency_s=1.2)) for t in (1.0, 6.0)]
-    assert after(*slow).reasons == (Reason.SLOW,)
+    assert after(*slow).reasons == (HealthReason.SLOW,)
 
 
 POLICY = AutomaticPolicy(mode=AutomaticMode.ON, targets={"a": "b"})
@@ -110,7 +110,7 @@ def judge(
     history: AutomaticHistory | None = None,
     now_s: float = 12.0,
     now_ms: int = 1_000_000_000,
-) -> tuple[Verdict, ...]:
+) -> tuple[PolicyVerdict, ...]:
     return verdicts(
         policy,
         routes,
@@ -128,7 +128,7 @@ def reason(**given: object) -> str:
 
 
 def test_a_stream_is_moved_by_the_word_of_probes_and_workers() -> None:
-    assert judge() == (Verdict(stream="orders", source="a", target="b"),)
+    assert judge() == (PolicyVerdict(stream="orders", source="a", target="b"),)
 
 
 def test_it_is_off_by_default() -> None:
@@ -229,7 +229,7 @@ class Failover:
         return "done"
 
 
-class Stage:
+class Harness:
     def __init__(self, mode: AutomaticMode = AutomaticMode.ON) -> None:
         self.store, self.failover = FakeControlStore(), Failover()
         self.said: list[str] = []
@@ -243,12 +243,12 @@ class Stage:
             raise self.held[0]
 
 
-def verdict(stream: str = "orders", why_not: str = "", *, continues: bool = False) -> Verdict:
-    return Verdict(stream=stream, source="a", target="b", why_not=why_not, continues=continues)
+def verdict(stream: str = "orders", why_not: str = "", *, continues: bool = False) -> PolicyVerdict:
+    return PolicyVerdict(stream=stream, source="a", target="b", why_not=why_not, continues=continues)
 
 
 def test_a_move_is_noted_and_made_once() -> None:
-    stage = Stage()
+    stage = Harness()
     stage.failover.gate.clear()
     for _ in range(3):
         assert stage.automatic.carry_out([verdict()]) == ("moved: stream orders from a to b",)
@@ -259,14 +259,14 @@ def test_a_move_is_noted_and_made_once() -> None:
 
 
 def test_a_dry_run_only_says_so() -> None:
-    stage = Stage(AutomaticMode.DRY_RUN)
+    stage = Harness(AutomaticMode.DRY_RUN)
     assert stage.automatic.carry_out([verdict()]) == ("would be moved (dry run): stream orders from a to b",)
     assert not stage.failover.asked
     assert stage.store.writes == 0
 
 
 def test_a_refusal_moves_nothing_and_is_said_once() -> None:
-    stage = Stage()
+    stage = Harness()
     for _ in range(3):
         stage.automatic.carry_out([verdict(why_not="no target for its cluster")])
     assert not stage.failover.asked
@@ -274,7 +274,7 @@ def test_a_refusal_moves_nothing_and_is_said_once() -> None:
 
 
 def test_without_the_lease_nothing_is_noted_or_begun() -> None:
-    stage = Stage()
+    stage = Harness()
     stage.held.append(LeaseLostError("lost"))
     with pytest.raises(LeaseLostError):
         stage.automatic.carry_out([verdict()])
@@ -283,7 +283,7 @@ def test_without_the_lease_nothing_is_noted_or_begun() -> None:
 
 
 def test_what_another_process_noted_meanwhile_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Stage()
+    stage = Harness()
     monkeypatch.setattr(stage.store, "cas", lambda *_: (_ for _ in ()).throw(ConflictError("changed")))
     with pytest.raises(ConflictError):
         stage.automatic.carry_out([verdict()])
@@ -291,7 +291,7 @@ def test_what_another_process_noted_meanwhile_stops_it(monkeypatch: pytest.Monke
 
 
 def test_a_few_run_at_once_and_errors_are_said() -> None:
-    stage = Stage()
+    stage = Harness()
     stage.failover.gate.clear()
     stage.failover.error = RefusedError("the target has no space")
     stage.automatic.carry_out([verdict(f"s{n}") for n in range(MOST_AT_ONCE + 2)])
@@ -302,7 +302,7 @@ def test_a_few_run_at_once_and_errors_are_said() -> None:
 
 
 def test_one_that_is_continued_is_not_counted_again() -> None:
-    stage = Stage()
+    stage = Harness()
     stage.automatic.carry_out([verdict(continues=True)])
     until(lambda: stage.failover.asked)
     assert stage.automatic.history().starts == ()

@@ -15,11 +15,11 @@ import pytest
 
 from kafkakit.adapters.host import SystemClock
 from kafkakit.core.errors import ConflictError, InputError, ServiceStoppedError, TerminationRequested, TryLaterError
-from kafkakit.core.lease import Holder, Life, Versioned
+from kafkakit.core.lease import Holder, Life, VersionedValue
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.streams import GroupConsumer
 from kafkakit.streams.assigner.act.leader import AssignerLoop, AssignerReader
-from kafkakit.streams.assigner.standing import DRAINS_FOLDER, AssignerOptions
+from kafkakit.streams.assigner.health import DRAINS_FOLDER, AssignerOptions
 from kafkakit.streams.client.api import WorkerDocument, grant_path, worker_path
 from kafkakit.streams.client.assigned_member import AssignedMember, GroupShare, WorkerOptions, WorkSession
 from kafkakit.streams.client.consumer import StreamConsumer
@@ -266,7 +266,7 @@ def test_without_an_assigner_kafkas_group_is_joined_until_there_is_one(fleet: Fl
     until(fleet.all_handled(600))
 
 
-class Stage:
+class Harness:
     """A store, a clock, Assigners and workers that beat with each tick."""
 
     def __init__(self, closing: ExitStack) -> None:
@@ -302,14 +302,14 @@ class Stage:
 
 
 @pytest.fixture
-def stage() -> Iterator[Stage]:
+def stage() -> Iterator[Harness]:
     with ExitStack() as closing:
-        found = Stage(closing)
+        found = Harness(closing)
         yield found
         found.store.away = False
 
 
-def test_workers_get_their_shares(stage: Stage) -> None:
+def test_workers_get_their_shares(stage: Harness) -> None:
     loop = stage.loop()
     stage.add("a", "b", "c")
     stage.tick(loop, times=3)
@@ -319,7 +319,7 @@ def test_workers_get_their_shares(stage: Stage) -> None:
     assert (standing.workers, standing.partitions, standing.token) == (3, 12, 1)
 
 
-def test_a_silent_worker_is_fenced_after_its_time_and_its_partitions_go_to_others(stage: Stage) -> None:
+def test_a_silent_worker_is_fenced_after_its_time_and_its_partitions_go_to_others(stage: Harness) -> None:
     loop = stage.loop()
     stage.add("a", "b", "c")
     stage.tick(loop, times=3)
@@ -333,7 +333,7 @@ def test_a_silent_worker_is_fenced_after_its_time_and_its_partitions_go_to_other
     assert stage.store.get(grant_path("b")) is None
 
 
-def test_a_worker_whose_process_is_gone_is_replaced_at_once(stage: Stage) -> None:
+def test_a_worker_whose_process_is_gone_is_replaced_at_once(stage: Harness) -> None:
     gone: list[str] = []
 
     def life_of(holder: Holder) -> Life:
@@ -353,7 +353,7 @@ def test_a_worker_whose_process_is_gone_is_replaced_at_once(stage: Stage) -> Non
 
 
 def test_a_worker_that_writes_just_when_it_is_taken_for_dead_lives(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop = stage.loop()
     stage.add("a", "b")
@@ -371,7 +371,7 @@ def test_a_worker_that_writes_just_when_it_is_taken_for_dead_lives(
     assert stage.counts() == {"a": 6, "b": 6}
 
 
-def test_a_worker_that_ended_in_order_is_replaced_at_once(stage: Stage) -> None:
+def test_a_worker_that_ended_in_order_is_replaced_at_once(stage: Harness) -> None:
     loop = stage.loop()
     stage.add("a", "b")
     stage.tick(loop, times=3)
@@ -382,7 +382,7 @@ def test_a_worker_that_ended_in_order_is_replaced_at_once(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("life", [Life.UNKNOWN, Life.ALIVE])
-def test_another_assigner_waits_and_takes_over(stage: Stage, life: Life) -> None:
+def test_another_assigner_waits_and_takes_over(stage: Harness, life: Life) -> None:
     """The first one hangs: its process may live, on this host or another one."""
     one, two = stage.loop("one"), stage.loop("two", life_of=lambda _: life)
     stage.add("a", "b")
@@ -401,14 +401,14 @@ def test_another_assigner_waits_and_takes_over(stage: Stage, life: Life) -> None
     assert {each.token for each in AssignerReader(stage.store).grants().values()} == {2}
 
 
-def test_a_tick_with_many_slow_reads_keeps_the_lease(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tick_with_many_slow_reads_keeps_the_lease(stage: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(150):
         stage.papers.put_route(replace(route(1), stream=f"s{number}"))
     one, two = stage.loop("one"), stage.loop("two")
     stage.tick(one, two, times=2)
     get = stage.store.get
 
-    def slow(path: str) -> Versioned | None:
+    def slow(path: str) -> VersionedValue | None:
         if path.startswith("streams/"):
             stage.clock.advance(0.05)
             two.tick()
@@ -421,7 +421,7 @@ def test_a_tick_with_many_slow_reads_keeps_the_lease(stage: Stage, monkeypatch: 
     assert AssignerReader(stage.store).lease().token == 1  # type: ignore[union-attr]
 
 
-def test_what_an_earlier_assigner_still_sends_is_refused(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_an_earlier_assigner_still_sends_is_refused(stage: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     one, two = stage.loop("one"), stage.loop("two")
     stage.add("a", "b")
     stage.tick(one, times=3)
@@ -449,7 +449,7 @@ def test_what_an_earlier_assigner_still_sends_is_refused(stage: Stage, monkeypat
     assert {each.token for each in AssignerReader(stage.store).grants().values()} == {2}
 
 
-def test_a_store_that_is_away_changes_nothing_and_its_answers_may_be_lost(stage: Stage) -> None:
+def test_a_store_that_is_away_changes_nothing_and_its_answers_may_be_lost(stage: Harness) -> None:
     loop = stage.loop()
     stage.add("a", "b")
     stage.tick(loop, times=3)
@@ -475,7 +475,7 @@ def test_a_store_that_is_away_changes_nothing_and_its_answers_may_be_lost(stage:
     assert sum(stage.counts().values()) == 18
 
 
-def test_a_drained_worker_gives_all_to_others_and_its_request_ends_with_it(stage: Stage) -> None:
+def test_a_drained_worker_gives_all_to_others_and_its_request_ends_with_it(stage: Harness) -> None:
     loop = stage.loop()
     stage.add("a", "b")
     stage.tick(loop, times=3)
@@ -488,7 +488,7 @@ def test_a_drained_worker_gives_all_to_others_and_its_request_ends_with_it(stage
     assert stage.store.children(DRAINS_FOLDER) == ()
 
 
-def test_a_new_worker_gets_its_share_after_a_quiet_time(stage: Stage) -> None:
+def test_a_new_worker_gets_its_share_after_a_quiet_time(stage: Harness) -> None:
     loop = stage.loop(options=AssignerOptions(balance_after_s=5))
     stage.add("a")
     stage.tick(loop, times=3)
@@ -499,14 +499,14 @@ def test_a_new_worker_gets_its_share_after_a_quiet_time(stage: Stage) -> None:
     assert 4 <= stage.papers.count("b") <= 7
 
 
-def test_a_document_of_a_newer_version_ends_it(stage: Stage) -> None:
+def test_a_document_of_a_newer_version_ends_it(stage: Harness) -> None:
     loop = stage.loop()
     stage.store.cas(worker_path("x"), b'{"kafkakit":{"kind":"stream-worker","schema":9}}', None)
     with pytest.raises(InputError, match="newer"):
         stage.tick(loop)
 
 
-def test_a_route_that_a_worker_knows_is_read_at_once(stage: Stage) -> None:
+def test_a_route_that_a_worker_knows_is_read_at_once(stage: Harness) -> None:
     loop = stage.loop()
     stage.add("a")
     stage.tick(loop, times=3)

@@ -16,11 +16,11 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.streams.assigner.act.watching import ClusterWatch, WatchedCluster
 from kafkakit.streams.assigner.decide.placing import (
     NONE,
-    PartitionFacts,
-    PlacementProblem,
+    AssignmentProblem,
+    PartitionTraffic,
     loads_of,
     place,
-    rounded,
+    round_rate,
     shares_of,
 )
 from tests.fakes.admin import FakeClock, FakeCluster
@@ -29,7 +29,7 @@ from tests.rigs.assigner_loop import FakeClients
 from tests.rigs.waiting import until
 
 
-def problem(load: list[int], capacity: list[int], **more: Any) -> PlacementProblem:
+def problem(load: list[int], capacity: list[int], **more: Any) -> AssignmentProblem:
     count, workers = len(load), len(capacity)
     given: dict[str, Any] = {
         "load": load,
@@ -44,11 +44,11 @@ def problem(load: list[int], capacity: list[int], **more: Any) -> PlacementProbl
     }
     most = given.pop("most", 1000)
     arrays = {name: np.array(value, dtype=bool if name == "serves" else np.int64) for name, value in given.items()}
-    return PlacementProblem(**arrays, most=most)
+    return AssignmentProblem(**arrays, most=most)
 
 
 @st.composite
-def problems(draw: st.DrawFn) -> PlacementProblem:
+def problems(draw: st.DrawFn) -> AssignmentProblem:
     workers, count, kinds = draw(st.integers(1, 6)), draw(st.integers(0, 40)), draw(st.integers(1, 3))
 
     def numbers(low: int, high: int, size: int) -> list[int]:
@@ -68,7 +68,7 @@ def problems(draw: st.DrawFn) -> PlacementProblem:
 
 
 @given(problems(), st.booleans())
-def test_partitions_are_where_they_may_be_and_the_same_each_time(found: PlacementProblem, may_balance: bool) -> None:
+def test_partitions_are_where_they_may_be_and_the_same_each_time(found: AssignmentProblem, may_balance: bool) -> None:
     answer = place(found, may_balance=may_balance)
     assert (place(found, may_balance=may_balance).owner == answer.owner).all()
     able = found.serves[:, found.kind].T & (found.capacity > 0)[None, :]
@@ -189,7 +189,7 @@ class Log:
         return {key: LogSpan(start=0, stable=self.ends[key], end=self.ends[key]) for key in partitions}
 
 
-class Stage:
+class Harness:
     def __init__(self) -> None:
         self.cluster, self.log, self.groups = FakeCluster({1: "r1", 2: "r2"}, cluster_id="a-id"), Log(), FakeGroups()
         self.clock = FakeClock()
@@ -204,11 +204,11 @@ class Stage:
 
 
 @pytest.fixture
-def stage() -> Stage:
-    return Stage()
+def stage() -> Harness:
+    return Harness()
 
 
-def test_a_probe_is_of_the_cluster_that_is_meant(stage: Stage) -> None:
+def test_a_probe_is_of_the_cluster_that_is_meant(stage: Harness) -> None:
     stage.watch.probe_once(stage.clients)
     assert stage.watch.probe is not None
     assert stage.watch.probe.has_controller
@@ -218,7 +218,7 @@ def test_a_probe_is_of_the_cluster_that_is_meant(stage: Stage) -> None:
     assert other.probe is None
 
 
-def test_a_watch_that_is_stopped_closes_its_clients(stage: Stage) -> None:
+def test_a_watch_that_is_stopped_closes_its_clients(stage: Harness) -> None:
     opened: list[str] = []
     closed: list[str] = []
 
@@ -236,7 +236,7 @@ def test_a_watch_that_is_stopped_closes_its_clients(stage: Stage) -> None:
     until(lambda: len(closed) == 2, "both closed them")
 
 
-def test_looks_that_fail_are_told_while_probes_are_answered(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_looks_that_fail_are_told_while_probes_are_answered(stage: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     """The defect: each probe that was answered took away what the looks said, and the cluster counted as healthy."""
     refused = OperationFailedError("not allowed: DESCRIBE_CONFIGS of topic t")
 
@@ -254,7 +254,7 @@ def test_looks_that_fail_are_told_while_probes_are_answered(stage: Stage, monkey
     stage.watch.stop()
 
 
-def test_a_look_finds_rates_racks_and_lag(stage: Stage) -> None:
+def test_a_look_finds_rates_racks_and_lag(stage: Harness) -> None:
     stage.groups.seed("g", TopicPartition("t", 0), 90)
     stage.look()
     stage.clock.advance(10)
@@ -262,12 +262,12 @@ def test_a_look_finds_rates_racks_and_lag(stage: Stage) -> None:
     stage.look()
     found = stage.watch.look
     assert found.number == 2
-    assert found.facts["t"] == (PartitionFacts(0, "r1"), PartitionFacts(128, "r2"))
+    assert found.facts["t"] == (PartitionTraffic(0, "r1"), PartitionTraffic(128, "r2"))
     assert found.lags == {"g": 10}
     assert (found.offline, found.under_min_isr) == (0, 0)
 
 
-def test_a_look_counts_what_is_under_its_minimum(stage: Stage) -> None:
+def test_a_look_counts_what_is_under_its_minimum(stage: Harness) -> None:
     stage.cluster.kill(2)
     stage.look()
     assert stage.watch.look.under_min_isr == 2
@@ -275,7 +275,7 @@ def test_a_look_counts_what_is_under_its_minimum(stage: Stage) -> None:
 
 @pytest.mark.parametrize(("version", "below"), [("3.6.2", 2), ("3.7.0", 0), ("4.1", 0), (None, 0)])
 def test_a_minimum_above_the_replicas_stops_writes_before_3_7(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, version: str | None, below: int
+    stage: Harness, monkeypatch: pytest.MonkeyPatch, version: str | None, below: int
 ) -> None:
     info = replace(stage.cluster.cluster(), kafka_version=version)
     monkeypatch.setattr(stage.cluster, "cluster", lambda: info)
@@ -286,4 +286,4 @@ def test_a_minimum_above_the_replicas_stops_writes_before_3_7(
 
 @pytest.mark.parametrize(("rate", "power"), [(0, 0), (1, 1), (2, 2), (3, 4), (1000, 1024), (1024, 1024)])
 def test_rates_are_rounded_to_powers_of_two(rate: int, power: int) -> None:
-    assert rounded(rate) == power
+    assert round_rate(rate) == power

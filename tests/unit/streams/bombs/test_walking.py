@@ -11,7 +11,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.streams.model.log_batches import Codec
 from kafkakit.streams.records import act as walking
 from kafkakit.streams.records.act import BombScanner, LogWalk
-from kafkakit.streams.records.decide import BombScan, FoundBatch, ScanStart, continued
+from kafkakit.streams.records.decide import BombScan, FoundBatch, ScanStart, continue_offsets
 from tests.clusters.streams_batches import Rec, batch
 from tests.fakes.admin import FakeClock
 from tests.fakes.log_reader import FakeLogReader
@@ -28,7 +28,7 @@ def ordinary(count: int = 3) -> bytes:
     return batch(0, [Rec(None, b"v")] * count)
 
 
-class Scene:
+class Harness:
     def __init__(self, partitions: int = 1) -> None:
         self.log, self.clock = FakeLogReader(), FakeClock()
         self.log.add_topic(TOPIC, partitions)
@@ -53,15 +53,15 @@ class Scene:
 
 
 @pytest.fixture
-def scene() -> Scene:
-    return Scene()
+def scene() -> Harness:
+    return Harness()
 
 
 def places(scan: BombScan) -> list[tuple[int, int]]:
     return [(one.key.partition, one.verdict.start) for one in scan.found]
 
 
-def test_all_that_is_over_the_limit_is_found_and_nothing_else(scene: Scene) -> None:
+def test_all_that_is_over_the_limit_is_found_and_nothing_else(scene: Harness) -> None:
     scene.log.append(KEY, ordinary(), BOMB, ordinary(), BOMB)
     found = scene.scan()
     assert places(found) == [(0, 3), (0, 11)]
@@ -71,7 +71,7 @@ def test_all_that_is_over_the_limit_is_found_and_nothing_else(scene: Scene) -> N
     assert places(scene.scan(offset=99)) == []
 
 
-def test_gaps_of_compaction_in_front_between_and_at_the_end(scene: Scene) -> None:
+def test_gaps_of_compaction_in_front_between_and_at_the_end(scene: Harness) -> None:
     scene.log.place(KEY, batch(4, [Rec(None, b"v")]), BOMB[:0] + (50).to_bytes(8, "big") + BOMB[8:])
     scene.log.log(KEY).end = 90
     found = scene.scan()
@@ -79,7 +79,7 @@ def test_gaps_of_compaction_in_front_between_and_at_the_end(scene: Scene) -> Non
     assert scene.clock.elapsed < 5
 
 
-def test_retention_that_is_faster_than_the_scan(scene: Scene) -> None:
+def test_retention_that_is_faster_than_the_scan(scene: Harness) -> None:
     scene.log.append(KEY, *[ordinary()] * 4, BOMB)
     scene.before_fetch(0, lambda: scene.log.trim(KEY, 9))
     found = scene.scan()
@@ -87,7 +87,7 @@ def test_retention_that_is_faster_than_the_scan(scene: Scene) -> None:
 
 
 def test_a_topic_that_is_created_again_meanwhile_is_said_to_be_unread(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    scene: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(walking, "WALK_FETCH_BYTES", 1)
     monkeypatch.setattr(walking, "PARTITION_BYTES", 1)
@@ -100,7 +100,7 @@ def test_a_topic_that_is_created_again_meanwhile_is_said_to_be_unread(
 
 
 def test_batches_larger_than_an_answer_come_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    scene = Scene(3)
+    scene = Harness(3)
     monkeypatch.setattr(walking, "WALK_FETCH_BYTES", 200)
     monkeypatch.setattr(walking, "PARTITION_BYTES", 100)
     for number in range(3):
@@ -108,7 +108,7 @@ def test_batches_larger_than_an_answer_come_one_by_one(monkeypatch: pytest.Monke
     assert places(scene.scan()) == [(0, 3), (1, 3), (2, 3)]
 
 
-def test_a_long_reading_goes_on_as_long_as_it_comes_further(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_reading_goes_on_as_long_as_it_comes_further(scene: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walking, "WALK_FETCH_BYTES", 1)
     scene.log.append(KEY, *[ordinary()] * 10, BOMB)
     scene.log.slow.add(1)  # the leader answers every other fetch
@@ -124,7 +124,7 @@ def test_a_long_reading_goes_on_as_long_as_it_comes_further(scene: Scene, monkey
     assert scene.clock.elapsed > 33
 
 
-def test_reading_ends_where_it_is_told_to(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_ends_where_it_is_told_to(scene: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walking, "WALK_FETCH_BYTES", 1)
     scene.log.append(KEY, ordinary(), BOMB, BOMB, BOMB)
     assert places(scene.scan(offset=3, end=9)) == [(0, 3), (0, 8)]
@@ -132,7 +132,7 @@ def test_reading_ends_where_it_is_told_to(scene: Scene, monkeypatch: pytest.Monk
 
 
 def test_more_partitions_than_are_read_at_once() -> None:
-    scene = Scene(walking.AT_ONCE * 2 + 3)
+    scene = Harness(walking.AT_ONCE * 2 + 3)
     for number in range(walking.AT_ONCE * 2 + 3):
         scene.log.append(TopicPartition(TOPIC, number), ordinary(), *([BOMB] if number % 10 == 0 else []))
     found = scene.scan()
@@ -141,7 +141,7 @@ def test_more_partitions_than_are_read_at_once() -> None:
 
 
 def test_a_header_that_cannot_be_read_ends_the_reading_of_its_partition_alone() -> None:
-    scene = Scene(2)
+    scene = Harness(2)
     fetch = scene.log.fetch
     old = legacy(3) + legacy(4)
 
@@ -159,7 +159,7 @@ def test_a_header_that_cannot_be_read_ends_the_reading_of_its_partition_alone() 
     assert "message format 1" in found.unread[KEY]
 
 
-def test_a_cluster_that_goes_away_leaves_what_was_found(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_goes_away_leaves_what_was_found(scene: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walking, "WALK_FETCH_BYTES", 1)
     monkeypatch.setattr(walking, "PARTITION_BYTES", 1)
     scene.log.append(KEY, BOMB, ordinary(), ordinary())
@@ -176,7 +176,7 @@ def test_a_cluster_that_goes_away_leaves_what_was_found(scene: Scene, monkeypatc
     assert found.unread == {KEY: "no broker answers"}
 
 
-def test_found_batches_come_with_the_bytes_that_were_fetched(scene: Scene) -> None:
+def test_found_batches_come_with_the_bytes_that_were_fetched(scene: Harness) -> None:
     scene.log.append(KEY, ordinary(), BOMB, ordinary())
     got: list[tuple[FoundBatch, bytes]] = []
     walk = LogWalk(scene.log, scene.clock, limit_bytes=MIB, wait_s=5, on_found=lambda one, raw: got.append((one, raw)))
@@ -191,4 +191,4 @@ def test_a_watch_continues_at_its_cursor_or_where_the_log_begins() -> None:
     keys = [TopicPartition(TOPIC, number) for number in range(4)]
     spans = {key: LogSpan(start=10, stable=20, end=20) for key in keys}
     cursors = {keys[0]: 15, keys[1]: 5, keys[2]: 25}
-    assert list(continued(spans, cursors).values()) == [15, 10, 10, 10]
+    assert list(continue_offsets(spans, cursors).values()) == [15, 10, 10, 10]

@@ -16,7 +16,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.streams.client import cluster_reader, workers
 from kafkakit.streams.client.client import StreamClient
 from kafkakit.streams.client.consumer import StreamConsumer
-from kafkakit.streams.client.dead_letters import ConsumerHooks, ConsumerOptions, DeadLetters, LeftOut
+from kafkakit.streams.client.dead_letters import ConsumerHooks, ConsumerOptions, DeadLetterWriter, LeftOut
 from kafkakit.streams.client.decide.figures import ConsumerState, consumer_families
 from kafkakit.streams.client.decide.work_rules import DependencyDownError, Mode, RejectError, RetryLaterError, WorkRules
 from kafkakit.streams.client.workers import SharedWork, StreamRecord
@@ -320,7 +320,7 @@ TARGETS: dict[str, tuple[Any, str]] = {
     "reader": (cluster_reader.ClusterReader, "_turn"),
     "end of a reader": (cluster_reader.ClusterReader, "lost"),
     "route": (StreamConsumer, "_lanes_of"),
-    "dead letters": (DeadLetters, "_write"),
+    "dead letters": (DeadLetterWriter, "_write"),
 }
 
 

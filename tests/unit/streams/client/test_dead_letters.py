@@ -36,7 +36,7 @@ from kafkakit.streams.client.dead_letters import (
 from kafkakit.streams.client.decide.figures import ConsumerState
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.decide.partition_work import restore_commit
-from kafkakit.streams.client.decide.reading import Source, reading_plan
+from kafkakit.streams.client.decide.reading import TopicSource, reading_plan
 from kafkakit.streams.client.decide.work_rules import (
     Mode,
     RejectError,
@@ -45,7 +45,7 @@ from kafkakit.streams.client.decide.work_rules import (
     WorkLimits,
     WorkRules,
 )
-from kafkakit.streams.client.workers import RecordOrigin, StreamRecord
+from kafkakit.streams.client.workers import PartitionOrigin, StreamRecord
 from kafkakit.streams.lanes.api_act import RejectLedger
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, OffsetRanges
 from kafkakit.streams.model.dialects.registry import read_metadata
@@ -164,7 +164,7 @@ def test_who_is_told_of_partitions_is_told_before_and_after_their_records(cluste
 
 
 def test_an_error_of_who_is_told_of_partitions_ends_the_consumer(cluster: FakeGroups) -> None:
-    def refuse(some: Sequence[RecordOrigin], *more: bool) -> None:
+    def refuse(some: Sequence[PartitionOrigin], *more: bool) -> None:
         raise ValueError("not these")
 
     cluster.write(PLACE, values(0, 5))
@@ -217,7 +217,7 @@ def test_a_batch_that_cannot_be_decoded_is_left_out_when_the_guard_says_so(clust
     cluster.unreadable = {(PLACE, offset) for offset in range(5, 9)}
     seen, asked = Seen(), list[tuple[TopicPartition, int]]()
 
-    def guard(origin: RecordOrigin, offset: int, epoch: int, verdict: BatchVerdict | None) -> LeftOut | None:
+    def guard(origin: PartitionOrigin, offset: int, epoch: int, verdict: BatchVerdict | None) -> LeftOut | None:
         assert verdict is None, "a member that judges nothing"
         asked.append((origin.partition, offset))
         assert epoch > 0
@@ -446,8 +446,8 @@ def test_a_record_out_of_tries_is_tried_in_the_lane_retry_when_its_times_have_co
 def test_what_a_handler_rejects_goes_to_the_dead_letters_at_once(cluster: FakeGroups) -> None:
     lane, dead = DeadLetterLaneLane(), list[RejectedRecord]()
     retry = RetryLane((0.0,), DeadLetterLane(lane.client.producer("orders")), dead.append)
-    source = Source(lane="live", segment=1, cluster_id="c1", topic="orders.live.1", topic_id=bytes(16))
-    origin = RecordOrigin(stream="orders", source=source, partition=PLACE)
+    source = TopicSource(lane="live", segment=1, cluster_id="c1", topic="orders.live.1", topic_id=bytes(16))
+    origin = PartitionOrigin(stream="orders", source=source, partition=PLACE)
     for reason, headers in (("handler", ()), ("max-tries", (("", b"refused by producers"),))):
         record = StreamRecord((FakeRecord(at=7, the_value=b"v", the_headers=headers), origin, 3))
         retry(RejectedRecord(record=record, reason=reason, tries=3, error="E", text="t", group="g", epoch=1, at_ms=5))
@@ -567,8 +567,8 @@ class DeadLetterLaneLane:
 
     def rejected(self, value: bytes, headers: Headers) -> tuple[bytes | None, dict[str, bytes | None]]:
         """The dead letter of a record: its value and headers."""
-        source = Source(lane="live", segment=1, cluster_id="c1", topic="orders.live.1", topic_id=bytes(16))
-        origin = RecordOrigin(stream="orders", source=source, partition=TopicPartition("orders.live.1", 0))
+        source = TopicSource(lane="live", segment=1, cluster_id="c1", topic="orders.live.1", topic_id=bytes(16))
+        origin = PartitionOrigin(stream="orders", source=source, partition=TopicPartition("orders.live.1", 0))
         record = StreamRecord((FakeRecord(at=7, the_key=b"k", the_value=value, the_headers=headers), origin, 3))
         DeadLetterLane(self.client.producer("orders", limits=ProducerLimits(batch_bytes=20_000)))(
             RejectedRecord(

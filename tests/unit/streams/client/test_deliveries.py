@@ -34,7 +34,7 @@ from kafkakit.streams.client.decide.work_rules import (
 )
 from kafkakit.streams.client.delivery import Delivery, WrittenRecord, settle
 from kafkakit.streams.client.producer import AsyncProducer, RecordHooks
-from kafkakit.streams.client.workers import RecordOrigin, StreamRecord, WrongReturnError
+from kafkakit.streams.client.workers import PartitionOrigin, StreamRecord, WrongReturnError
 from tests.fakes.group_consumer import FakeGroups, FakeRecord
 from tests.rigs.stream_routes import FakeClusters
 from tests.rigs.waiting import until
@@ -290,7 +290,7 @@ def test_a_batch_comes_without_what_failed_and_without_later_records_of_its_key(
     made, got = behind(Registry(), Mode.KEY), list[list[int]]()
     pairs = [(b"a", b"0"), (b"b", b"{"), (b"a", b"2"), (b"b", b"3"), (None, b"{"), (None, b"5")]
     reads = [FakeRecord(at=at, the_key=key, the_value=value) for at, (key, value) in enumerate(pairs)]
-    origin = RecordOrigin(
+    origin = PartitionOrigin(
         stream="orders", source=reading_plan(route(), None).sources["c1"][PLACE.topic], partition=PLACE
     )
     records = [StreamRecord((read, origin, 0)) for read in reads]

@@ -29,10 +29,10 @@ from kafkakit.streams.client.decide.outgoing import (
     ProducerLimits,
 )
 from kafkakit.streams.client.decide.partition_work import MIN_LIMIT_CHARS, CommitRule, NextCommit
-from kafkakit.streams.client.decide.reading import Source
+from kafkakit.streams.client.decide.reading import TopicSource
 from kafkakit.streams.client.decide.work_rules import DependencyDownError, Mode, RetryLaterError, WorkRules
 from kafkakit.streams.client.producer import DualPolicy, DualProducer, RecordOutputs
-from kafkakit.streams.client.workers import OwnedPartition, RecordOrigin, StreamRecord
+from kafkakit.streams.client.workers import OwnedPartition, PartitionOrigin, StreamRecord
 from kafkakit.streams.model.commit import CommitState
 from kafkakit.streams.model.kkm1.encode import advise, encode_commit
 from kafkakit.streams.model.record_identity import HEADER, Reconciliation, SeenRecord, reconcile, seen_record
@@ -184,7 +184,7 @@ def test_a_comparison_tells_missing_extra_duplicate_and_other_keys(client: Strea
     assert reconcile([SeenRecord(b"damaged", 0)], [], *ALWAYS).primary.without_identity == 1
 
 
-class Desk:
+class Harness:
     """A stream `orders` of one segment with records 0 to 99, a stream `totals` on the same cluster, and a client."""
 
     def __init__(self) -> None:
@@ -220,8 +220,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk() -> Iterator[Desk]:
-    found = Desk()
+def desk() -> Iterator[Harness]:
+    found = Harness()
     yield found
     found.client.close(0)
 
@@ -234,7 +234,7 @@ def twice(record: StreamRecord, outputs: RecordOutputs) -> None:
 WANTED = Counter(b"%d%s" % (number, part) for number in range(100) for part in (b"a", b"b"))
 
 
-def test_outputs_are_written_once_whatever_becomes_of_transactions(desk: Desk) -> None:
+def test_outputs_are_written_once_whatever_becomes_of_transactions(desk: Harness) -> None:
     """One fails, one is done without an answer, and handlers fail after they have sent something."""
     failed = set[bytes]()
     desk.groups.refusals = ["the transaction failed", "lost", "the transaction failed"]
@@ -257,7 +257,7 @@ def test_outputs_are_written_once_whatever_becomes_of_transactions(desk: Desk) -
     assert first == (HEADER, INGESTED_HEADER)
 
 
-def test_what_a_commit_leaves_out_is_not_written_with_it(desk: Desk) -> None:
+def test_what_a_commit_leaves_out_is_not_written_with_it(desk: Harness) -> None:
     """Acknowledgements that do not fit into the metadata are handled again by the next member, and written then."""
     go_on = threading.Event()
 
@@ -279,7 +279,7 @@ def test_what_a_commit_leaves_out_is_not_written_with_it(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("stream", ["orders", "totals"])
-def test_a_route_that_moves_on_ends_a_transform_before_it_writes(desk: Desk, stream: str) -> None:
+def test_a_route_that_moves_on_ends_a_transform_before_it_writes(desk: Harness, stream: str) -> None:
     made = desk.transformer(twice)
     made.start()
     until(lambda: desk.base() == 100)
@@ -305,7 +305,7 @@ def test_a_route_that_moves_on_ends_a_transform_before_it_writes(desk: Desk, str
             desk.transformer(twice)
 
 
-def test_a_last_commit_that_is_refused_still_lets_the_member_leave_its_group(desk: Desk) -> None:
+def test_a_last_commit_that_is_refused_still_lets_the_member_leave_its_group(desk: Harness) -> None:
     made = desk.transformer(twice, commit_every_s=1_000)
     made.start()
     until(lambda: made.figures().total("handled") == 100)
@@ -316,7 +316,7 @@ def test_a_last_commit_that_is_refused_still_lets_the_member_leave_its_group(des
     assert (desk.written(), desk.base(), desk.groups.members) == ({}, 0, {"sums": []})
 
 
-def test_outputs_wait_while_the_lane_is_paused(desk: Desk) -> None:
+def test_outputs_wait_while_the_lane_is_paused(desk: Harness) -> None:
     with desk.transformer(twice) as made:
         until(lambda: desk.base() == 100)
         desk.totals.change("live", paused=True)
@@ -340,7 +340,7 @@ def bytes_of(value: object) -> bytes:
     return value
 
 
-def test_a_transform_that_no_transaction_holds_is_refused(desk: Desk) -> None:
+def test_a_transform_that_no_transaction_holds_is_refused(desk: Harness) -> None:
     refused: dict[str, dict[str, Any]] = {
         "strict_guard": {"strict_guard": True},
         "retry_after_s": {"retry_after_s": (60.0,)},
@@ -368,8 +368,8 @@ def test_records_wait_for_space_and_those_of_lost_partitions_are_forgotten(monke
     groups = FakeGroups()
     groups.make_topic("in", 1)
     place = TopicPartition("in", 0)
-    source = Source(lane="live", segment=1, cluster_id="c1", topic="in", topic_id=bytes(16))
-    origin, again = (RecordOrigin(stream="orders", source=source, partition=place) for _ in range(2))
+    source = TopicSource(lane="live", segment=1, cluster_id="c1", topic="in", topic_id=bytes(16))
+    origin, again = (PartitionOrigin(stream="orders", source=source, partition=place) for _ in range(2))
     epochs = iter((3, 4, 5, 6))
     outbox = Outbox(lambda: "out", lambda: next(epochs), lambda value, *_: (OutgoingRecord(bytes_of(value)), 60), 100)
     handle = outbox.handler(lambda record, outputs: outputs.send(record.value))

@@ -21,8 +21,8 @@ from kafkakit.streams.client.decide.partition_work import (
 from kafkakit.streams.client.decide.reading import Chunk, LaneShares, ReadyQueue
 from kafkakit.streams.client.decide.work_rules import (
     DependencyDownError,
-    Ending,
     Failure,
+    FailureEnding,
     Mode,
     MoveRule,
     NotYetError,
@@ -33,12 +33,12 @@ from kafkakit.streams.client.decide.work_rules import (
     WorkRules,
     failure_of,
 )
-from kafkakit.streams.client.workers import RecordOrigin, StreamRecords
+from kafkakit.streams.client.workers import PartitionOrigin, StreamRecords
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, Mark, MarkState, OffsetRanges, ReplayWindow
 from tests.fakes.group_consumer import FakeRecord
 
 FIELDS: RecordFields[int] = RecordFields(time_ms=lambda n: n, key=lambda n: b"k", size=lambda n: 1)
-FAILED = Failure(ending=Ending.RETRY, error="ValueError", text="no")
+FAILED = Failure(ending=FailureEnding.RETRY, error="ValueError", text="no")
 
 
 def work(rules: WorkRules) -> tuple[PartitionWork[int], Dependencies, Answers]:
@@ -79,7 +79,7 @@ def test_waits_grow_and_are_bounded() -> None:
 def test_errors_of_handlers() -> None:
     assert failure_of(RetryLaterError("x", after_s=1.5)).after_ms == 1_500
     assert failure_of(DependencyDownError("db")) == Failure(
-        ending=Ending.DEFER, error="DependencyDownError", text="db is down", dependency="db"
+        ending=FailureEnding.DEFER, error="DependencyDownError", text="db is down", dependency="db"
     )
     assert len(failure_of(ValueError("x" * 10_000)).text) == 500
 
@@ -87,7 +87,7 @@ def test_errors_of_handlers() -> None:
         def __str__(self) -> str:
             raise RuntimeError
 
-    assert failure_of(BrokenError()).ending is Ending.RETRY
+    assert failure_of(BrokenError()).ending is FailureEnding.RETRY
 
 
 def test_a_record_out_of_tries_is_rejected_when_others_are_handled_around_its_failures() -> None:
@@ -448,7 +448,7 @@ def test_lanes_share_by_weight_and_live_may_come_first() -> None:
     assert strict.order(("slow",)) == [], "a quarter of the workers is for live alone"
 
 
-FAILURE = Failure(ending=Ending.RETRY)
+FAILURE = Failure(ending=FailureEnding.RETRY)
 
 
 class Keys:
@@ -520,7 +520,7 @@ def test_a_partition_in_order_is_at_one_worker() -> None:
 
 def test_records_of_a_batch_are_a_sequence() -> None:
     reads = [FakeRecord(at=offset) for offset in range(5)]
-    origin = RecordOrigin(stream="s", source=None, partition=TopicPartition("t", 0))  # type: ignore[arg-type]
+    origin = PartitionOrigin(stream="s", source=None, partition=TopicPartition("t", 0))  # type: ignore[arg-type]
     records = StreamRecords(reads, origin, 2)
     assert [record.offset for record in records] == [record.offset for record in reversed(records)][::-1]
     assert (len(records), records[-1].offset, records[1].tries) == (5, 4, 2)

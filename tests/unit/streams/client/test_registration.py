@@ -44,7 +44,7 @@ class Client:
         return self.entry
 
 
-class Desk:
+class Harness:
     """A registrar over a store in memory, and how often the route was read again, with what was registered then."""
 
     def __init__(self) -> None:
@@ -65,15 +65,15 @@ class Desk:
 
 
 @pytest.fixture
-def desk() -> Iterator[Desk]:
-    desk = Desk()
+def desk() -> Iterator[Harness]:
+    desk = Harness()
     yield desk
     desk.store.away = False
     desk.clock.advance(10)
     desk.registrar.close()
 
 
-def test_a_client_is_registered_and_the_route_is_read_after_it_before_it_may_begin(desk: Desk) -> None:
+def test_a_client_is_registered_and_the_route_is_read_after_it_before_it_may_begin(desk: Harness) -> None:
     desk.registrar.add(Client())
     (found,) = desk.clients()
     assert (found.kind, found.group, found.epoch, found.delivery_timeout_ms) == (ClientKind.PRODUCER, "", 3, 1_000)
@@ -82,7 +82,7 @@ def test_a_client_is_registered_and_the_route_is_read_after_it_before_it_may_beg
     assert read_clients(desk.store, "other") == ()
 
 
-def test_a_change_is_written_at_once_and_else_every_five_seconds(desk: Desk) -> None:
+def test_a_change_is_written_at_once_and_else_every_five_seconds(desk: Harness) -> None:
     client = Client()
     desk.registrar.add(client)
     client.entry = replace(ONE, epoch=4)
@@ -94,7 +94,7 @@ def test_a_change_is_written_at_once_and_else_every_five_seconds(desk: Desk) -> 
     until(lambda: desk.clients()[0].beat == before + 1)
 
 
-def test_one_document_holds_all_clients_of_a_process_and_goes_with_the_last(desk: Desk) -> None:
+def test_one_document_holds_all_clients_of_a_process_and_goes_with_the_last(desk: Harness) -> None:
     entry = ClientEntry(kind=ClientKind.CONSUMER, group="billing", epoch=7)
     clients = [Client(), Client(replace(ONE, epoch=2, delivery_timeout_ms=9_000)), Client(entry), Client(None)]
     for client in clients:
@@ -114,7 +114,7 @@ def test_one_document_holds_all_clients_of_a_process_and_goes_with_the_last(desk
     assert desk.clients() == ()
 
 
-def test_a_client_that_has_not_ended_stays_registered_after_a_close(desk: Desk) -> None:
+def test_a_client_that_has_not_ended_stays_registered_after_a_close(desk: Harness) -> None:
     desk.registrar.add(Client())
     desk.clock.advance(1)
     closer = threading.Thread(target=desk.registrar.close)
@@ -124,7 +124,7 @@ def test_a_client_that_has_not_ended_stays_registered_after_a_close(desk: Desk) 
     assert [c.epoch for c in desk.clients()] == [3]
 
 
-def test_a_store_that_hangs_holds_up_a_new_client_for_a_moment(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_hangs_holds_up_a_new_client_for_a_moment(desk: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registrar, "ANNOUNCE_S", 0.1)
     answer, cas = threading.Event(), desk.store.cas
     monkeypatch.setattr(desk.store, "cas", lambda *given: (answer.wait(LIMIT_S), cas(*given))[1])
@@ -134,7 +134,7 @@ def test_a_store_that_hangs_holds_up_a_new_client_for_a_moment(desk: Desk, monke
     until(desk.clients)
 
 
-def test_a_store_that_is_away_holds_up_nothing_and_gets_the_registration_later(desk: Desk) -> None:
+def test_a_store_that_is_away_holds_up_nothing_and_gets_the_registration_later(desk: Harness) -> None:
     desk.store.away = True
     desk.registrar.add(Client())
     assert desk.seen == []
@@ -143,7 +143,7 @@ def test_a_store_that_is_away_holds_up_nothing_and_gets_the_registration_later(d
     until(desk.clients)
 
 
-def test_a_store_that_raises_anything_ends_no_thread(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_raises_anything_ends_no_thread(desk: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(desk.store, "cas", lambda *_: 1 / 0)
         desk.registrar.add(Client())
@@ -152,7 +152,7 @@ def test_a_store_that_raises_anything_ends_no_thread(desk: Desk, monkeypatch: py
 
 
 @pytest.mark.parametrize("lost", [1, 2])
-def test_lost_answers_leave_one_document_that_is_removed(desk: Desk, lost: int) -> None:
+def test_lost_answers_leave_one_document_that_is_removed(desk: Harness, lost: int) -> None:
     desk.store.lose_answers = lost
     client = Client()
     desk.registrar.add(client)
@@ -165,7 +165,7 @@ def test_lost_answers_leave_one_document_that_is_removed(desk: Desk, lost: int) 
     until(lambda: desk.clients() == ())
 
 
-def test_a_first_write_whose_answer_was_lost_is_removed_too(desk: Desk) -> None:
+def test_a_first_write_whose_answer_was_lost_is_removed_too(desk: Harness) -> None:
     desk.store.lose_answers = 1
     client = Client()
     desk.registrar.add(client)
@@ -175,7 +175,7 @@ def test_a_first_write_whose_answer_was_lost_is_removed_too(desk: Desk) -> None:
     until(lambda: desk.clients() == ())
 
 
-def test_a_document_that_another_process_removed_is_written_again(desk: Desk) -> None:
+def test_a_document_that_another_process_removed_is_written_again(desk: Harness) -> None:
     desk.registrar.add(Client())
     found = desk.store.get(PATH)
     assert found is not None
@@ -184,7 +184,7 @@ def test_a_document_that_another_process_removed_is_written_again(desk: Desk) ->
     until(desk.clients)
 
 
-def test_a_name_that_another_process_has_is_left_to_it(desk: Desk) -> None:
+def test_a_name_that_another_process_has_is_left_to_it(desk: Harness) -> None:
     other = desk.new(OTHER, b"\0\1", b"\0\1", b"\0\2")
     desk.registrar.add(Client())
     client = Client()
@@ -197,7 +197,7 @@ def test_a_name_that_another_process_has_is_left_to_it(desk: Desk) -> None:
     assert desk.store.children("streams/orders/clients") == ("0001",)
 
 
-def test_what_other_processes_left_behind_is_forgotten_and_who_beats_is_not(desk: Desk) -> None:
+def test_what_other_processes_left_behind_is_forgotten_and_who_beats_is_not(desk: Harness) -> None:
     other = desk.new(OTHER, b"\0\2")
     desk.registrar.add(Client())
     other.add(Client())

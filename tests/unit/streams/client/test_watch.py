@@ -32,10 +32,10 @@ from kafkakit.streams.client.decide.figures import (
     PathwayTotals,
 )
 from kafkakit.streams.client.decide.outgoing import BackPressureError, ProducerLimits
-from kafkakit.streams.client.decide.reading import Source
+from kafkakit.streams.client.decide.reading import TopicSource
 from kafkakit.streams.client.producer import DualPolicy, RecordHooks
-from kafkakit.streams.client.watch import PathwayTracker, Watch, WatchOptions, WatchParts
-from kafkakit.streams.client.workers import RecordOrigin, StreamRecord
+from kafkakit.streams.client.watch import AgentSender, PathwayTracker, WatchOptions, WatchParts
+from kafkakit.streams.client.workers import PartitionOrigin, StreamRecord
 from kafkakit.streams.model.pathways import (
     HEADER,
     Bucket,
@@ -59,9 +59,9 @@ from tests.rigs.waiting import until
 LIMIT_S = 120.0
 SHOP, BILLING = PathwayNode("shop", "test"), PathwayNode("billing", "test")
 SHOP_OPTIONS = WatchOptions(service="shop", env="test")
-ORIGIN = RecordOrigin(
+ORIGIN = PartitionOrigin(
     stream="orders",
-    source=Source(lane="live", segment=1, cluster_id="c1", topic="o", topic_id=bytes(16)),
+    source=TopicSource(lane="live", segment=1, cluster_id="c1", topic="o", topic_id=bytes(16)),
     partition=TopicPartition("o", 0),
 )
 
@@ -334,7 +334,7 @@ def test_an_agent_that_is_away_holds_nothing_up_and_is_counted(
         raise TryLaterError("the agent gives no answer")
 
     clock = SystemClock()
-    seen = Watch(
+    seen = AgentSender(
         WatchParts(options=SHOP_OPTIONS, send_buckets=refuse), clock, lambda: (), lambda: consumers(partition(1, 1))
     )
     hooks = seen.record_hooks("orders", RecordHooks())
@@ -384,7 +384,7 @@ def test_a_fault_is_reported_and_the_next_look_sends(
             raise error
         return consumers(partition(1, 1))
 
-    seen = Watch(WatchParts(send_datagrams=packets.extend), SystemClock(), lambda: (), figures_of)
+    seen = AgentSender(WatchParts(send_datagrams=packets.extend), SystemClock(), lambda: (), figures_of)
     until(lambda: packets)
     seen.close()
     assert [line.message for line in caplog.records] == ["metrics and pathways are not sent"]
@@ -392,7 +392,7 @@ def test_a_fault_is_reported_and_the_next_look_sends(
 
 def test_consumers_are_on_the_page() -> None:
     told = consumers(partition(40, 10), replace(partition(5, None), partition=TopicPartition("orders.live.1", 4)))
-    found = samples(Watch(WatchParts(), SystemClock(), lambda: (), lambda: told).exposition())
+    found = samples(AgentSender(WatchParts(), SystemClock(), lambda: (), lambda: told).exposition())
     whole = (("consumer", "0"), ("group", "billing"), ("stream", "orders"))
     lane = tuple(sorted((*whole, ("lane", "live"))))
     one = tuple(sorted((*lane, ("cluster_id", "c1"), ("partition", "3"), ("topic", "orders.live.1"))))
@@ -416,7 +416,7 @@ def test_nothing_is_added_where_nothing_is_configured(fakes: FakeClusters) -> No
         assert not any(thread.name == "kafkakit-watch" for thread in threading.enumerate())
         assert client.page_address == ""
         assert "kafkakit_pathway" not in client.exposition()
-    seen = Watch(WatchParts(), SystemClock(), lambda: (), lambda: ())
+    seen = AgentSender(WatchParts(), SystemClock(), lambda: (), lambda: ())
     hooks, theirs = RecordHooks(), ConsumerHooks()
     assert seen.record_hooks("orders", hooks) is hooks
     assert seen.consumer_hooks("orders", "billing", theirs) is theirs
@@ -425,7 +425,7 @@ def test_nothing_is_added_where_nothing_is_configured(fakes: FakeClusters) -> No
 
 
 def test_hooks_of_the_application_come_first() -> None:
-    seen = Watch(WatchParts(options=SHOP_OPTIONS), SystemClock(), lambda: (), lambda: ())
+    seen = AgentSender(WatchParts(options=SHOP_OPTIONS), SystemClock(), lambda: (), lambda: ())
     own, theirs = RecordHooks(pathway=lambda record, lane: ()), ConsumerHooks(checkpoint=print)
     assert seen.record_hooks("orders", own) is own
     assert seen.consumer_hooks("orders", "billing", theirs) is theirs

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from kafkakit.core.cluster_facts import Fetched, ItemError
+from kafkakit.core.cluster_facts import FetchedBatches, ItemError
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.commits.act.reading import MOST, Observer, RecordTimes
+from kafkakit.streams.commits.act.reading import MOST, GroupObserver, RecordTimes
 from tests.clusters.streams_batches import Rec, batch
 from tests.fakes.groups import FakeGroups
 from tests.fakes.log_reader import FakeLogReader
@@ -17,13 +17,13 @@ class Stingy(FakeLogReader):
 
     def fetch(
         self, offsets: Mapping[TopicPartition, int], *, max_bytes: int, wait_ms: int, partition_bytes: int | None = None
-    ) -> Mapping[TopicPartition, Fetched]:
+    ) -> Mapping[TopicPartition, FetchedBatches]:
         found = dict(super().fetch(offsets, max_bytes=max_bytes, wait_ms=wait_ms, partition_bytes=partition_bytes))
         room = partition_bytes or max_bytes
         for key in sorted(offsets)[1:]:
             batches = [b for b in self.log(key).batches if b.last >= offsets[key]]
             if batches and len(batches[0].data) > room:
-                found[key] = Fetched(records=b"", span=found[key].span)
+                found[key] = FetchedBatches(records=b"", span=found[key].span)
         return found
 
 
@@ -68,7 +68,7 @@ class Late(FakeLogReader):
 
     def fetch(
         self, offsets: Mapping[TopicPartition, int], *, max_bytes: int, wait_ms: int, partition_bytes: int | None = None
-    ) -> Mapping[TopicPartition, Fetched]:
+    ) -> Mapping[TopicPartition, FetchedBatches]:
         self.slow = {2} if len(self.fetches) < 5 else set()
         self._keep_waiting = set()
         return super().fetch(offsets, max_bytes=max_bytes, wait_ms=wait_ms, partition_bytes=partition_bytes)
@@ -82,7 +82,7 @@ def test_a_leader_that_answers_late_is_waited_for() -> None:
     log.log(late).leader = 2
     assert RecordTimes(log).at([(soon, 0), (late, 0)])[late, 0].low_ms == T0 + 1
     assert log.fetches == [{soon: 0, late: 0}, *[{late: 0}] * 5]
-    again = Observer(FakeGroups(), log, cluster_id="c", limit_chars=4096)
+    again = GroupObserver(FakeGroups(), log, cluster_id="c", limit_chars=4096)
     log.fetches.clear()
     assert again.record_times({soon: [0], late: [0]}) == {soon: {0: T0}, late: {0: T0 + 1}}
 

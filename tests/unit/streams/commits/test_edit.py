@@ -34,11 +34,11 @@ from kafkakit.streams.commits.decide.editing.edit import (
     EditOutcome,
     EditPlan,
     EditRecord,
-    Landing,
+    EditVerdict,
     Replay,
     Reset,
+    ResetTarget,
     Skip,
-    Verdict,
     parse_moment,
     parse_offsets,
     parse_target,
@@ -73,7 +73,7 @@ def plan_undo(rig: Rig, journal: EditJournal, **options: bool) -> EditPlan:
 def undo(rig: Rig, journal: EditJournal, **options: bool) -> EditOutcome:
     plan = plan_undo(rig, journal, **options)
     outcome = rig.apply(plan) if plan.changes else EditOutcome(plan=plan)
-    journal.end(Verdict.UNDONE)
+    journal.end(EditVerdict.UNDONE)
     return outcome
 
 
@@ -81,7 +81,7 @@ def finish(rig: Rig, journal: EditJournal) -> EditOutcome:
     record = record_of(journal)
     plan = finish_plan(record, rig.observer.look_at(GROUP, record.changes, rig.clock.now()))
     if not plan.changes:
-        journal.end(Verdict.COMPLETE)
+        journal.end(EditVerdict.COMPLETE)
         return EditOutcome(plan=plan)
     return rig.editor().carry_out(plan, journal, None)
 
@@ -96,11 +96,11 @@ def test_skip_then_undo_gives_every_character_back(rig: Rig, tmp_path: Path) -> 
     rig.groups.seed(GROUP, rig.keys[0], 100, metadata + "\0")
     before = stored(rig)
     outcome = rig.do(Skip(offsets=only(100)), 0)
-    assert (outcome.verdict, outcome.failed) == (Verdict.COMPLETE, ())
+    assert (outcome.verdict, outcome.failed) == (EditVerdict.COMPLETE, ())
     assert stored(rig) != before
     rig.clock.advance(1)
     back = undo(rig, rig.edits.last())
-    assert back.verdict is Verdict.COMPLETE
+    assert back.verdict is EditVerdict.COMPLETE
     assert stored(rig) == before
     assert len(list(journals(tmp_path))) == 2
     for path in journals(tmp_path):
@@ -119,7 +119,7 @@ def test_the_journal_holds_the_old_commit_before_anything_is_written(rig: Rig, t
         seen.append(commits_of(lines, "old"))
 
     rig.groups.on_commit = look
-    rig.do(Reset(landing=Landing.OFFSET, value=10), 0, 1)
+    rig.do(Reset(landing=ResetTarget.OFFSET, value=10), 0, 1)
     assert seen == [before]
     (path,) = journals(tmp_path)
     lines = verify_edit_journal(path.read_bytes())
@@ -158,16 +158,16 @@ def test_a_group_that_comes_alive_before_the_write_is_refused(rig: Rig) -> None:
 
 def test_a_group_that_comes_alive_within_the_write_is_told_by_partition(rig: Rig) -> None:
     seed(rig)
-    plan = rig.plan(Reset(landing=Landing.OFFSET, value=10), 0, 1)
+    plan = rig.plan(Reset(landing=ResetTarget.OFFSET, value=10), 0, 1)
     rig.groups.on_commit = lambda group: rig.groups.join(group, *rig.keys)
     outcome = rig.apply(plan)
-    assert outcome.verdict is Verdict.NOTHING
+    assert outcome.verdict is EditVerdict.NOTHING
     assert [result.problem for result in outcome.failed] == ["not written: UnknownMemberIdError"] * 2
 
 
 def test_one_refused_partition_does_not_hide_the_others(rig: Rig) -> None:
     seed(rig)
-    plan = rig.plan(Reset(landing=Landing.OFFSET, value=10), 0, 1)
+    plan = rig.plan(Reset(landing=ResetTarget.OFFSET, value=10), 0, 1)
     real = rig.groups.commit
 
     def refuse_one(
@@ -178,7 +178,7 @@ def test_one_refused_partition_does_not_hide_the_others(rig: Rig) -> None:
 
     rig.groups.commit = refuse_one  # type: ignore[method-assign]
     outcome = rig.apply(plan)
-    assert outcome.verdict is Verdict.INCOMPLETE
+    assert outcome.verdict is EditVerdict.INCOMPLETE
     assert [(r.partition, r.standing) for r in outcome.results] == [
         (rig.keys[0], CommitStanding.NEW),
         (rig.keys[1], CommitStanding.OLD),
@@ -207,7 +207,7 @@ def test_undo_leaves_somebody_elses_commit_alone(rig: Rig) -> None:
 
 
 def test_undo_of_a_first_commit_forgets_it(rig: Rig) -> None:
-    plan = rig.plan(Reset(landing=Landing.OFFSET, value=40), 0, uncommitted=True)
+    plan = rig.plan(Reset(landing=ResetTarget.OFFSET, value=40), 0, uncommitted=True)
     rig.apply(plan)
     undo(rig, rig.edits.last())
     assert stored(rig)[("payments", 0)] is None
@@ -235,7 +235,7 @@ def test_a_damaged_journal_is_refused_and_a_torn_line_is_not(rig: Rig, tmp_path:
     data = path.read_bytes()
     path.write_bytes(data[:-20])
     record = record_of(rig.edits.named(path.name))
-    assert record.verdict is Verdict.OPEN
+    assert record.verdict is EditVerdict.OPEN
     path.write_bytes(data.replace(b'"verdict":"complete"', b'"verdict":"nothing!"'))
     with pytest.raises(InputError, match="is invalid"):
         rig.edits.named(path.name)
@@ -361,7 +361,7 @@ def test_cut_at_every_effect_an_undo_can_be_repeated(tmp_path: Path, at: int, af
 
 def test_the_schema_of_journals_accepts_what_is_written_and_nothing_odd(rig: Rig, tmp_path: Path) -> None:
     seed(rig)
-    rig.do(Reset(landing=Landing.OFFSET, value=10), 0, 1)
+    rig.do(Reset(landing=ResetTarget.OFFSET, value=10), 0, 1)
     rig.clock.advance(1)
     undo(rig, rig.edits.last())
     text = (
@@ -396,7 +396,7 @@ def test_no_answer_is_looked_into(rig: Rig) -> None:
         raise TryLaterError("the connection broke")
 
     rig.groups.commit = lose_answer  # type: ignore[method-assign]
-    assert rig.do(Skip(offsets=only(100)), 0).verdict is Verdict.COMPLETE
+    assert rig.do(Skip(offsets=only(100)), 0).verdict is EditVerdict.COMPLETE
 
 
 def test_when_nobody_answers_at_all_the_journal_stays_open(rig: Rig) -> None:
@@ -436,8 +436,8 @@ def test_many_partitions_are_written_in_parts_and_told_one_by_one(tmp_path: Path
     rig = Rig(tmp_path, partitions=1203, records=3)
     for key in rig.keys:
         rig.groups.seed(GROUP, key, 1)
-    outcome = rig.do(Reset(landing=Landing.LATEST))
-    assert outcome.verdict is Verdict.COMPLETE
+    outcome = rig.do(Reset(landing=ResetTarget.LATEST))
+    assert outcome.verdict is EditVerdict.COMPLETE
     assert [len(held) for _, held in rig.groups.commits] == [500, 500, 203]
     assert len(outcome.results) == 1203
 
@@ -446,10 +446,10 @@ def test_a_change_in_a_later_part_leaves_the_first_ones_told(tmp_path: Path) -> 
     rig = Rig(tmp_path, partitions=600, records=3)
     for key in rig.keys:
         rig.groups.seed(GROUP, key, 1)
-    plan = rig.plan(Reset(landing=Landing.LATEST))
+    plan = rig.plan(Reset(landing=ResetTarget.LATEST))
     rig.groups.seed(GROUP, rig.keys[599], 2)
     outcome = rig.apply(plan)
-    assert outcome.verdict is Verdict.INCOMPLETE
+    assert outcome.verdict is EditVerdict.INCOMPLETE
     problems = {result.partition: result.problem for result in outcome.failed}
     assert len(problems) == 100
     assert problems[rig.keys[599]] == "another process's commit is there"
@@ -515,18 +515,18 @@ def test_what_is_no_moment_is_told(text: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("earliest", (Landing.EARLIEST, 0)),
-        (" latest ", (Landing.LATEST, 0)),
-        ("0", (Landing.OFFSET, 0)),
-        ("17", (Landing.OFFSET, 17)),
-        ("-17", (Landing.SHIFT, -17)),
-        ("+17", (Landing.SHIFT, 17)),
-        ("2026-11-22T14:00Z", (Landing.TIME, 1_795_356_000_000)),
-        ("-2h", (Landing.TIME, epoch_ms(NOW) - 7_200_000)),
-        ("-1.5s", (Landing.TIME, epoch_ms(NOW) - 1_500)),
+        ("earliest", (ResetTarget.EARLIEST, 0)),
+        (" latest ", (ResetTarget.LATEST, 0)),
+        ("0", (ResetTarget.OFFSET, 0)),
+        ("17", (ResetTarget.OFFSET, 17)),
+        ("-17", (ResetTarget.SHIFT, -17)),
+        ("+17", (ResetTarget.SHIFT, 17)),
+        ("2026-11-22T14:00Z", (ResetTarget.TIME, 1_795_356_000_000)),
+        ("-2h", (ResetTarget.TIME, epoch_ms(NOW) - 7_200_000)),
+        ("-1.5s", (ResetTarget.TIME, epoch_ms(NOW) - 1_500)),
     ],
 )
-def test_targets(text: str, expected: tuple[Landing, int]) -> None:
+def test_targets(text: str, expected: tuple[ResetTarget, int]) -> None:
     assert parse_target(text, NOW, east)[:2] == expected
 
 

@@ -9,11 +9,11 @@ import pytest
 from kafkakit.core.errors import KafkakitError, RefusedError, TryLaterError, UsageError
 from kafkakit.streams.commits.decide.editing.edit import (
     EditPlan,
-    Landing,
     PartitionEdit,
     Reject,
     Replay,
     Reset,
+    ResetTarget,
     Skip,
     Translate,
     Unack,
@@ -208,14 +208,14 @@ def test_replay_of_a_window_without_records_changes_nothing(rig: Rig) -> None:
 @pytest.mark.parametrize(
     ("verb", "expected"),
     [
-        (Reset(landing=Landing.EARLIEST), 0),
-        (Reset(landing=Landing.LATEST), 300),
-        (Reset(landing=Landing.OFFSET, value=250), 250),
-        (Reset(landing=Landing.TIME, value=START_MS + 41_500), 42),
-        (Reset(landing=Landing.TIME, value=START_MS + 10_000_000), 300),
-        (Reset(landing=Landing.SHIFT, value=-30), 70),
-        (Reset(landing=Landing.SHIFT, value=-3000), 0),
-        (Reset(landing=Landing.SHIFT, value=30), 130),
+        (Reset(landing=ResetTarget.EARLIEST), 0),
+        (Reset(landing=ResetTarget.LATEST), 300),
+        (Reset(landing=ResetTarget.OFFSET, value=250), 250),
+        (Reset(landing=ResetTarget.TIME, value=START_MS + 41_500), 42),
+        (Reset(landing=ResetTarget.TIME, value=START_MS + 10_000_000), 300),
+        (Reset(landing=ResetTarget.SHIFT, value=-30), 70),
+        (Reset(landing=ResetTarget.SHIFT, value=-3000), 0),
+        (Reset(landing=ResetTarget.SHIFT, value=30), 130),
     ],
 )
 def test_reset_lands(rig: Rig, verb: Reset, expected: int) -> None:
@@ -226,17 +226,17 @@ def test_reset_lands(rig: Rig, verb: Reset, expected: int) -> None:
 
 def test_reset_keeps_what_is_done_above_when_asked(rig: Rig) -> None:
     poison(rig)
-    back = rig.plan(Reset(landing=Landing.OFFSET, value=90, keep_done=True), 0)
+    back = rig.plan(Reset(landing=ResetTarget.OFFSET, value=90, keep_done=True), 0)
     assert (after(back).base, after(back).done) == (90, ranges((101, 103), (105, 110)))
     assert one(back).reopened == ranges((90, 100))
-    forth = after(rig.plan(Reset(landing=Landing.OFFSET, value=105, keep_done=True), 0))
+    forth = after(rig.plan(Reset(landing=ResetTarget.OFFSET, value=105, keep_done=True), 0))
     assert (forth.base, forth.done) == (110, OffsetRanges())
-    plain = rig.plan(Reset(landing=Landing.OFFSET, value=90), 0)
+    plain = rig.plan(Reset(landing=ResetTarget.OFFSET, value=90), 0)
     assert one(plain).reopened == ranges((90, 100), (101, 103), (105, 110))
 
 
 def test_reset_gives_a_first_commit_and_counts_what_is_never_read(rig: Rig) -> None:
-    plan = rig.plan(Reset(landing=Landing.OFFSET, value=40), uncommitted=True)
+    plan = rig.plan(Reset(landing=ResetTarget.OFFSET, value=40), uncommitted=True)
     assert [edit.before for edit in plan.edits] == [None, None]
     assert plan.passed == 80
     rig.apply(plan)
@@ -246,7 +246,7 @@ def test_reset_gives_a_first_commit_and_counts_what_is_never_read(rig: Rig) -> N
 def test_offsets_outside_of_the_log_need_a_word(rig: Rig) -> None:
     poison(rig)
     for verb in (
-        Reset(landing=Landing.OFFSET, value=301),
+        Reset(landing=ResetTarget.OFFSET, value=301),
         Skip(offsets=only(300)),
         Unack(offsets=only(400)),
         Replay(request_id=1, offsets=ranges((299, 302))),
@@ -255,8 +255,8 @@ def test_offsets_outside_of_the_log_need_a_word(rig: Rig) -> None:
             rig.plan(verb, 0)
     rig.log.trim(rig.keys[0], 100)
     with pytest.raises(RefusedError, match="outside of the log"):
-        rig.plan(Reset(landing=Landing.OFFSET, value=50), 0)
-    assert after(rig.plan(Reset(landing=Landing.OFFSET, value=50), 0, outside_log=True)).base == 50
+        rig.plan(Reset(landing=ResetTarget.OFFSET, value=50), 0)
+    assert after(rig.plan(Reset(landing=ResetTarget.OFFSET, value=50), 0, outside_log=True)).base == 50
 
 
 def test_latest_stops_before_an_open_transaction(rig: Rig) -> None:
@@ -264,7 +264,7 @@ def test_latest_stops_before_an_open_transaction(rig: Rig) -> None:
 
     poison(rig)
     rig.log.append(rig.keys[0], batch(0, [Rec(None, b"x")], transactional=True, producer=(7, 0)))
-    plan = rig.plan(Reset(landing=Landing.LATEST), 0)
+    plan = rig.plan(Reset(landing=ResetTarget.LATEST), 0)
     assert after(plan).base == 300
     assert "transaction is open" in one(plan).notes[0]
 
@@ -290,7 +290,7 @@ def test_kafka_streams_keeps_its_time_going_forward_and_loses_it_going_back(rig:
     forward = one(rig.plan(Skip(offsets=only(100)), 0))
     assert forward.after is not None
     assert (forward.after.offset, forward.after.metadata) == (101, STREAMS_METADATA)
-    back = one(rig.plan(Reset(landing=Landing.OFFSET, value=10), 0))
+    back = one(rig.plan(Reset(landing=ResetTarget.OFFSET, value=10), 0))
     assert back.after is not None
     assert back.after.metadata == ""
     with pytest.raises(RefusedError, match="kafka-streams commit is one offset"):

@@ -13,18 +13,18 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act import journal_files as store_lines
 from kafkakit.execution.act.journal_files import DiskFile
 from kafkakit.streams.commits.act.editing import EditJournal, Edits, edits_folder
-from kafkakit.streams.commits.decide.editing.decision import check_quiet, finish_plan, settled, undo_plan
+from kafkakit.streams.commits.decide.editing.decision import check_quiet, finish_plan, require_settled, undo_plan
 from kafkakit.streams.commits.decide.editing.edit import (
     CommitStanding,
     EditPlan,
     EditRecord,
-    Landing,
+    EditVerdict,
     Replay,
     Reset,
+    ResetTarget,
     Skip,
     Translate,
     Unack,
-    Verdict,
 )
 from kafkakit.streams.model.commit import CommitState, Spill, Watermark, Writer
 from kafkakit.streams.model.dialects.parallel_consumer import write_parallel_consumer
@@ -78,13 +78,13 @@ def test_a_refused_finish_does_not_call_a_written_edit_nothing(tmp_path: Path) -
     rig = Rig(tmp_path, partitions=600, records=3)
     for key in rig.keys:
         rig.groups.seed(GROUP, key, 1)
-    journal = cut_in_part(rig, rig.plan(Reset(landing=Landing.LATEST)), 2)
+    journal = cut_in_part(rig, rig.plan(Reset(landing=ResetTarget.LATEST)), 2)
     plan = plan_finish(rig, journal)
     assert len(plan.changes) == 100
     rig.groups.join(GROUP, rig.keys[0])
     with pytest.raises(RefusedError, match="is live"):
         rig.editor().carry_out(plan, journal, None)
-    assert record_of(rig.edits.named(journal.name)).verdict is Verdict.OPEN
+    assert record_of(rig.edits.named(journal.name)).verdict is EditVerdict.OPEN
     assert len(rig.edits.interrupted(GROUP)) == 1
 
 
@@ -92,11 +92,11 @@ def test_a_finish_that_writes_nothing_leaves_the_edit_incomplete(tmp_path: Path)
     rig = Rig(tmp_path, partitions=600, records=3)
     for key in rig.keys:
         rig.groups.seed(GROUP, key, 1)
-    journal = cut_in_part(rig, rig.plan(Reset(landing=Landing.LATEST)), 2)
+    journal = cut_in_part(rig, rig.plan(Reset(landing=ResetTarget.LATEST)), 2)
     rig.groups.on_commit = lambda group: rig.groups.join(group, *rig.keys)
     outcome = rig.editor().carry_out(plan_finish(rig, journal), journal, None)
-    assert outcome.verdict is Verdict.INCOMPLETE
-    assert record_of(journal).verdict is Verdict.INCOMPLETE
+    assert outcome.verdict is EditVerdict.INCOMPLETE
+    assert record_of(journal).verdict is EditVerdict.INCOMPLETE
 
 
 def test_a_write_that_lands_late_is_not_called_nothing(rig: Rig) -> None:
@@ -113,7 +113,7 @@ def test_a_write_that_lands_late_is_not_called_nothing(rig: Rig) -> None:
     rig.groups.commit = slow  # type: ignore[method-assign]
     outcome = rig.do(Skip(offsets=only(100)), 0)
     rig.groups.commit = real  # type: ignore[method-assign]
-    assert outcome.verdict is Verdict.INCOMPLETE
+    assert outcome.verdict is EditVerdict.INCOMPLETE
     assert "may still come" in outcome.failed[0].problem
     real(*sent[0])
     journal = rig.edits.last()
@@ -139,7 +139,7 @@ def test_a_coordinator_that_moves_is_read_again_before_it_is_written(rig: Rig, s
     outcome = rig.do(Skip(offsets=only(100)), 0)
     held = rig.committed(rig.keys[0])
     assert held is not None
-    assert (outcome.verdict, held.offset) == ((Verdict.INCOMPLETE, 200) if stolen else (Verdict.COMPLETE, 103))
+    assert (outcome.verdict, held.offset) == ((EditVerdict.INCOMPLETE, 200) if stolen else (EditVerdict.COMPLETE, 103))
 
 
 def test_last_passes_over_an_edit_that_wrote_nothing(rig: Rig) -> None:
@@ -177,7 +177,7 @@ def test_an_edit_that_was_undone_is_not_finished(rig: Rig) -> None:
     rig.clock.advance(1)
     assert plan_finish(rig, journal).changes == ()
     rig.apply(undo_plan(record, journal.name, rig.observer.look_at(GROUP, record.changes, rig.clock.now())))
-    journal.end(Verdict.UNDONE)
+    journal.end(EditVerdict.UNDONE)
     with pytest.raises(RefusedError, match="nothing to finish: skip ended: undone"):
         plan_finish(rig, journal)
 
@@ -203,7 +203,7 @@ def test_a_disk_that_fills_after_the_write_does_not_hide_it(rig: Rig, tmp_path: 
 
 def test_finish_leaves_what_somebody_else_committed_and_ends(rig: Rig) -> None:
     seed(rig)
-    journal = cut_in_part(rig, rig.plan(Reset(landing=Landing.OFFSET, value=10), 0, 1), 1)
+    journal = cut_in_part(rig, rig.plan(Reset(landing=ResetTarget.OFFSET, value=10), 0, 1), 1)
     rig.groups.seed(GROUP, rig.keys[0], 200, "")
     plan = plan_finish(rig, journal)
     assert [edit.partition for edit in plan.changes] == [rig.keys[1]]
@@ -211,7 +211,7 @@ def test_finish_leaves_what_somebody_else_committed_and_ends(rig: Rig) -> None:
         ("another process committed since the edit (it is at 200): left as it is",)
     ]
     outcome = rig.editor().carry_out(plan, journal, None)
-    assert outcome.verdict is Verdict.INCOMPLETE
+    assert outcome.verdict is EditVerdict.INCOMPLETE
     assert record_of(journal).found == {rig.keys[0]: CommitStanding.OTHER, rig.keys[1]: CommitStanding.NEW}
     held = rig.committed(rig.keys[0])
     assert held is not None
@@ -221,7 +221,7 @@ def test_finish_leaves_what_somebody_else_committed_and_ends(rig: Rig) -> None:
 
 def test_finish_gets_by_without_a_topic_that_is_gone_or_made_anew(rig: Rig) -> None:
     seed(rig)
-    journal = cut_in_part(rig, rig.plan(Reset(landing=Landing.OFFSET, value=10), 0, 1), 1)
+    journal = cut_in_part(rig, rig.plan(Reset(landing=ResetTarget.OFFSET, value=10), 0, 1), 1)
     rig.log.delete_topic(TOPIC)
     plan = plan_finish(rig, journal)
     assert plan.edits == ()
@@ -234,7 +234,7 @@ def test_finish_gets_by_without_a_topic_that_is_gone_or_made_anew(rig: Rig) -> N
 
 def test_undo_restores_the_others_when_a_topic_is_gone(rig: Rig) -> None:
     seed(rig)
-    rig.do(Reset(landing=Landing.OFFSET, value=10), 0, 1)
+    rig.do(Reset(landing=ResetTarget.OFFSET, value=10), 0, 1)
     rig.log.delete_topic(TOPIC)
     journal = rig.edits.last()
     record = record_of(journal)
@@ -256,7 +256,7 @@ def test_what_coarsening_forgot_before_stays_counted(rig: Rig) -> None:
     rig.do(Skip(offsets=only(150)), 0)
     assert rig.state(rig.keys[0]).forgotten == 9
     rig.clock.advance(1)
-    rig.do(Reset(landing=Landing.EARLIEST), 0)
+    rig.do(Reset(landing=ResetTarget.EARLIEST), 0)
     assert rig.state(rig.keys[0]).forgotten == 0
 
 
@@ -266,7 +266,7 @@ def test_the_newest_done_time_goes_back_with_the_records(rig: Rig) -> None:
     rig.do(Unack(offsets=ranges((105, 110))), 0)
     assert rig.state(rig.keys[0]).watermark == Watermark(oldest_ms=mark.oldest_ms, newest_done_ms=START_MS + 102_000)
     rig.clock.advance(1)
-    rig.do(Reset(landing=Landing.OFFSET, value=10), 0)
+    rig.do(Reset(landing=ResetTarget.OFFSET, value=10), 0)
     assert rig.state(rig.keys[0]).watermark == Watermark(oldest_ms=START_MS + 10_000, newest_done_ms=START_MS + 9_000)
 
 
@@ -287,7 +287,7 @@ def test_done_offsets_beyond_the_log_are_not_written_anew(rig: Rig, dialect: str
             rig.plan(Translate(to="kkm1"), 0)
     assert len(rig.plan(verbs[0], 0, outside_log=True).changes) == 1
     assert len(rig.plan(Translate(to="plain"), 0).changes) == 1
-    assert len(rig.plan(Reset(landing=Landing.OFFSET, value=100), 0).changes) == 1
+    assert len(rig.plan(Reset(landing=ResetTarget.OFFSET, value=100), 0).changes) == 1
 
 
 def test_a_map_that_is_bound_for_the_first_time_is_warned_of(rig: Rig) -> None:
@@ -303,7 +303,7 @@ def test_to_try_later_is_only_said_where_it_may_help(rig: Rig) -> None:
         with pytest.raises(kind):
             check_quiet(GROUP, answer)
         with pytest.raises(kind):
-            settled(GROUP, {rig.keys[0]: answer})
+            require_settled(GROUP, {rig.keys[0]: answer})
 
 
 def test_every_folder_that_a_journal_made_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,6 +324,6 @@ def test_hints_name_what_will_work(rig: Rig) -> None:
     with pytest.raises(RefusedError) as below:
         rig.plan(Skip(offsets=ranges((50, 60))), 1)
     assert (below.value.hint or "").endswith("or commits reset --to 50 (the log's start), and then skip")
-    rig.do(Reset(landing=Landing.OFFSET, value=50), 1)
+    rig.do(Reset(landing=ResetTarget.OFFSET, value=50), 1)
     rig.clock.advance(1)
     assert rig.do(Skip(offsets=ranges((50, 60))), 1).failed == ()

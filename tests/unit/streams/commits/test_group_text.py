@@ -5,8 +5,8 @@ from dataclasses import replace
 from kafkakit.core.cluster_facts import GroupState, GroupType, ItemError, LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.report.report import text_of
-from kafkakit.streams.commits.act.reading import Shown
-from kafkakit.streams.commits.decide.group_look import GroupLook, Limits
+from kafkakit.streams.commits.act.reading import GroupDisplay
+from kafkakit.streams.commits.decide.group_look import GroupLook, MetadataLimits
 from kafkakit.streams.commits.report.commits import ASCII
 from kafkakit.streams.commits.report.groups import IN_FULL, TABLE_ROWS, group_sections, screen_text
 from kafkakit.streams.model.commit import CommitState, OffsetRanges, Reading
@@ -38,7 +38,7 @@ def look(*commits: CommitFacts) -> GroupLook:
         at_ms=NOW,
         type=GroupType.CONSUMER,
         state=GroupState.STABLE,
-        limits=Limits(of_broker={1: 4096}),
+        limits=MetadataLimits(of_broker={1: 4096}),
         commits=commits,
         refused={TopicPartition("u", 0): ItemError(name="X")},
         unread_logs={TopicPartition("v", 0): ItemError(name="Y")},
@@ -77,11 +77,11 @@ def test_a_screen_keeps_to_its_rows() -> None:
 def test_a_terminal_gets_the_table_and_a_log_gets_the_changes() -> None:
     before, after = look(commit(0, done=((7, 9),))), look(commit(0, done=((7, 10),)), commit(1))
     spy = ScreenSpy()
-    Shown(spy, rows=24, in_place=True).show(before, after)
+    GroupDisplay(spy, rows=24, in_place=True).show(before, after)
     assert [line for _, line in spy.shown] == [""]
     assert "t" in spy.shown[0][0]
     spy = ScreenSpy()
-    shown = Shown(spy, rows=24, in_place=False)
+    shown = GroupDisplay(spy, rows=24, in_place=False)
     shown.show(None, before)
     shown.show(before, replace(before, at_ms=NOW + 1))
     assert spy.shown == []

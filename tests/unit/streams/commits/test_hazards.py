@@ -16,7 +16,7 @@ from kafkakit.streams.model.commit import (
     Mark,
     MarkState,
     OffsetRanges,
-    Problem,
+    PayloadProblem,
     Reading,
     ReplayWindow,
     Spill,
@@ -56,11 +56,11 @@ CASES: list[tuple[str, CommitFacts]] = [
     ("committed-beyond-log-end", facts(CommitState(base=501))),
     ("done-beyond-log-end", facts(replace(STATE, done=OffsetRanges(((101, 501),))))),
     ("shifted-map", facts(replace(STATE, done=OffsetRanges(((101, 501),))), dialect="parallel-consumer")),
-    ("foreign-payload", facts(CommitState(base=100), problem=Problem.FOREIGN)),
-    ("payload-of-another-offset", facts(CommitState(base=100), problem=Problem.BASE_MISMATCH)),
-    ("newer-payload", facts(CommitState(base=100), problem=Problem.UNKNOWN_VERSION)),
-    ("newer-payload", facts(CommitState(base=100), problem=Problem.UNKNOWN_SECTION)),
-    ("unreadable-payload", facts(CommitState(base=100), problem=Problem.BAD_TEXT)),
+    ("foreign-payload", facts(CommitState(base=100), problem=PayloadProblem.FOREIGN)),
+    ("payload-of-another-offset", facts(CommitState(base=100), problem=PayloadProblem.BASE_MISMATCH)),
+    ("newer-payload", facts(CommitState(base=100), problem=PayloadProblem.UNKNOWN_VERSION)),
+    ("newer-payload", facts(CommitState(base=100), problem=PayloadProblem.UNKNOWN_SECTION)),
+    ("unreadable-payload", facts(CommitState(base=100), problem=PayloadProblem.BAD_TEXT)),
     ("coarsened", facts(is_lossy=True)),
     ("limit-near", facts(metadata="x" * 60, limit_chars=100, kafka_version="3.9")),
     ("nul-terminated", facts(metadata="x\0", dialect="parallel-consumer")),
@@ -133,9 +133,9 @@ def test_duplicates_are_counted_exactly() -> None:
     assert (lossy.low, lossy.high) == (1, 2)
     spilled = duplicates_of(facts(replace(STATE, spill=Spill(partition=0, offset=1, digest=bytes(8))), is_lossy=True))
     assert (spilled.low, spilled.high) == (0, 2)
-    foreign = duplicates_of(facts(CommitState(base=104), problem=Problem.BASE_MISMATCH, claimed=STATE))
+    foreign = duplicates_of(facts(CommitState(base=104), problem=PayloadProblem.BASE_MISMATCH, claimed=STATE))
     assert (foreign.low, foreign.high) == (0, 5)
-    unreadable = duplicates_of(facts(CommitState(base=104), problem=Problem.BAD_BODY))
+    unreadable = duplicates_of(facts(CommitState(base=104), problem=PayloadProblem.BAD_BODY))
     assert (unreadable.low, unreadable.high) == (0, None)
     assert duplicates_of(facts(dialect="opaque")).high is None
 
@@ -180,7 +180,7 @@ def test_an_offset_without_a_record_is_explained() -> None:
 
 
 def test_what_a_restart_does_is_said_for_a_payload_that_is_not_used() -> None:
-    told = explain(facts(CommitState(base=104), problem=Problem.FOREIGN, claimed=STATE)).sentences
+    told = explain(facts(CommitState(base=104), problem=PayloadProblem.FOREIGN, claimed=STATE)).sentences
     assert any("Kafkakit's client does not use this payload (bound to something else)" in s for s in told)
 
 

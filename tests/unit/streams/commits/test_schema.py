@@ -20,7 +20,7 @@ from kafkakit.streams.model.commit import (
     Mark,
     MarkState,
     OffsetRanges,
-    Problem,
+    PayloadProblem,
     Reading,
     ReplayWindow,
     RouteMark,
@@ -53,7 +53,7 @@ WHOLE = CommitFacts(
     offset=100,
     metadata="~b",
     reading=Reading(
-        dialect="kkm1", state=FULL, chars=2, problem=Problem.FOREIGN, reason="r", claimed=FULL, encoding="runs",
+        dialect="kkm1", state=FULL, chars=2, problem=PayloadProblem.FOREIGN, reason="r", claimed=FULL, encoding="runs",
         alphabet="b", is_lossy=True, is_bound=False, stream_time_ms=1, processor={"k": 1},
     ),
     at_ms=99,

@@ -17,7 +17,7 @@ from kafkakit.streams.demo.decide import (
     DemoSummary,
     LaneCounts,
     PhaseFigures,
-    moved,
+    move_route,
     percentile,
     phase_line,
     phase_text,
@@ -82,11 +82,11 @@ def test_opened_segments_of_the_cluster_become_active() -> None:
     live = Lane(name="live", segments=(segment(1, "a", ACTIVE), segment(3, "b", OPENED)))
     dlq = Lane(name="dlq", segments=(segment(2, "a", ACTIVE),))
     route = Route(stream="orders", epoch=4, next_segment=4, lanes=(live, dlq))
-    after = moved(route, "b")
+    after = move_route(route, "b")
     assert [(s.id, s.state) for s in after.lanes[0].segments] == [(1, DRAINING), (3, ACTIVE)]
     assert after.lanes[1] == dlq
-    assert moved(route, "c") == route
-    assert moved(after, "b") == after
+    assert move_route(route, "c") == route
+    assert move_route(after, "b") == after
 
 
 @pytest.mark.parametrize(("rate", "phase_s"), [(0, 1.0), (2_001, 1.0), (10, 0.01), (10, 61.0)])

@@ -18,10 +18,10 @@ from kafkakit.streams.failover.decide import plan as preconditions
 from kafkakit.streams.failover.decide import steps
 from kafkakit.streams.failover.decide import steps as quiescing
 from kafkakit.streams.failover.decide import steps as route_edits
-from kafkakit.streams.failover.decide.drained import Item, Missing
+from kafkakit.streams.failover.decide.drain_proof import Item, MissingItem
 from kafkakit.streams.failover.decide.plan import moves_of
 from kafkakit.streams.model.route import SegmentState, encode_route, route_path
-from kafkakit.streams.model.route_edits import routed
+from kafkakit.streams.model.route_edits import route_lanes
 from kafkakit.streams.routes.act.store import RouteStore
 from tests.rigs.stream_model.explorer import Exploration
 from tests.rigs.stream_model.process import Life
@@ -74,11 +74,11 @@ def route_without_comparison(patch: pytest.MonkeyPatch) -> None:
             return
 
     patch.setattr(RouteStore, "_replace", put)
-    patch.setattr(run, "same", lambda found, _: found)
+    patch.setattr(run, "require_same", lambda found, _: found)
 
 
 def old_stays_active(patch: pytest.MonkeyPatch) -> None:
-    real = routed
+    real = route_lanes
 
     def both_active(route: Any, lanes: Any) -> Any:
         found = real(route, lanes)
@@ -88,7 +88,7 @@ def old_stays_active(patch: pytest.MonkeyPatch) -> None:
         )
         return replace(found, lanes=tuple(both))
 
-    patch.setattr(route_edits, "routed", both_active)
+    patch.setattr(route_edits, "route_lanes", both_active)
     patch.setattr("kafkakit.streams.model.route._lane_problem", lambda _: None)
 
 
@@ -111,7 +111,7 @@ def seed_blindly(patch: pytest.MonkeyPatch) -> None:
         return [(name, {n: span.start for n, span in facts.whole_spans.items()}) for name in groups]
 
     patch.setattr(effects.Effects, "seed", seed)
-    patch.setattr(steps, "_unseeded", unseeded)
+    patch.setattr(steps, "_unseeded_groups", unseeded)
 
 
 def carry_metadata(patch: pytest.MonkeyPatch) -> None:
@@ -129,7 +129,7 @@ def nothing_missing(patch: pytest.MonkeyPatch) -> None:
 
 
 def never_drained(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(steps, "missing_items", lambda *_: (Missing(item=Item.BACKLOG, text="something", records=1),))
+    patch.setattr(steps, "missing_items", lambda *_: (MissingItem(item=Item.BACKLOG, text="something", records=1),))
 
 
 def no_stable_ends(patch: pytest.MonkeyPatch) -> None:
@@ -159,7 +159,7 @@ FAULTS = (
     Fault(name="the route is written without comparison", broken="I2", put=route_without_comparison,
           scenario=SCENARIOS["zombies"], depth=1),
     Fault(name="two segments are active", broken="I3", put=old_stays_active),
-    Fault(name="groups get no offsets", broken="I4", put=constant(steps, "_unseeded", ())),
+    Fault(name="groups get no offsets", broken="I4", put=constant(steps, "_unseeded_groups", ())),
     Fault(name="offsets are written over", broken="I4", put=seed_blindly, scenario=with_event("own_offset"), depth=1),
     Fault(name="a segment leaves without a certificate", broken="I5", put=no_certificate),
     Fault(name="a segment leaves before it is read", broken="I5", put=nothing_missing,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kafkakit.adapters.host import SystemClock
 from kafkakit.streams.client.api_act import BackPressureError, Delivery
 from kafkakit.streams.failover.act.rehearsal import RehearsalLoad
-from kafkakit.streams.failover.decide.drained import LiveHistory, LiveLook
+from kafkakit.streams.failover.decide.drain_proof import LiveHistory, LiveLook
 from kafkakit.streams.failover.decide.history import (
     DAY_MS,
     MOST_COMMANDS,

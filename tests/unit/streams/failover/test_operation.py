@@ -26,14 +26,14 @@ from kafkakit.streams.client.decide.reading import reading_plan
 from kafkakit.streams.failover.act import closing
 from kafkakit.streams.failover.act.closing import abort, newest_certificate
 from kafkakit.streams.failover.act.observing import check_certificate
-from kafkakit.streams.failover.act.operations import aimed
+from kafkakit.streams.failover.act.operations import aim_request
 from kafkakit.streams.failover.commands.options import BackRequest, MoveRequest, RepartitionRequest
-from kafkakit.streams.failover.decide.history import CertificateCheck, EndKind, left_cluster, settled
+from kafkakit.streams.failover.decide.history import CertificateCheck, EndKind, end_by_route, left_cluster
 from kafkakit.streams.failover.decide.operation import (
-    DeadLetters,
+    DeadLetterChoice,
+    Failover,
     FailoverRequest,
     LaneMove,
-    Operation,
     OperationKind,
     ReadOrder,
     Step,
@@ -100,7 +100,7 @@ def finish(scene: FailoverScene, *, may_begin_anew: bool = False) -> None:
     assert ends == [Step.RETIRED] or (may_begin_anew and ends == [Step.ABORTED, Step.RETIRED])
     assert may_begin_anew or all(record.end in (None, Step.RETIRED) for record in scene.parts().journals.records())
     orphans = [record for record in scene.parts().journals.records() if not record.reached_ms]
-    assert all(settled(record, scene.route) is Step.ABORTED for record in orphans)
+    assert all(end_by_route(record, scene.route) is Step.ABORTED for record in orphans)
     check_history(scene)
 
 
@@ -273,7 +273,7 @@ def partitions(count: int, **more: Any) -> dict[str, Any]:
 
 
 def returning(scene: FailoverScene) -> FailoverRequest:
-    return aimed(scene.parts(), scene.request(to="", kind=OperationKind.BACK))
+    return aim_request(scene.parts(), scene.request(to="", kind=OperationKind.BACK))
 
 
 def test_a_lane_gets_other_partitions_on_its_own_cluster(scene: FailoverScene) -> None:
@@ -446,7 +446,7 @@ class TestWhatIsHashed:
     def test_a_plan_has_the_hash_that_it_had_when_options_were_copied(self) -> None:
         request = self.typed(f"{self.WORDS}", MoveRequest)
         move = LaneMove(lane="live", sources=(1,), topic="orders.live.2", partitions=3, replication=2)
-        operation = Operation(
+        operation = Failover(
             id="x",
             request=replace(request, lanes=("live",)),
             cluster_id="c",
@@ -469,7 +469,9 @@ class TestWhatIsHashed:
         moved = self.typed("orders --to east", MoveRequest)
         assert moved == FailoverRequest(stream="orders", to="east", kind=OperationKind.MOVE)
         back = self.typed("orders --dead-letters copy", BackRequest)
-        assert back == FailoverRequest(stream="orders", to="", kind=OperationKind.BACK, dead_letters=DeadLetters.COPY)
+        assert back == FailoverRequest(
+            stream="orders", to="", kind=OperationKind.BACK, dead_letters=DeadLetterChoice.COPY
+        )
         other = self.typed("orders --lane live --partitions 5", RepartitionRequest)
         assert other == FailoverRequest(
             stream="orders", to="", lanes=("live",), kind=OperationKind.REPARTITION, partitions=5

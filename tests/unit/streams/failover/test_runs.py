@@ -20,11 +20,11 @@ from kafkakit.streams.client.api import ClientKind, ClientRegistration
 from kafkakit.streams.client.decide.reading import reading_plan
 from kafkakit.streams.failover.act.closing import abort, newest_certificate, reclaim
 from kafkakit.streams.failover.act.observing import check_certificate
-from kafkakit.streams.failover.act.run import RunParts, same
-from kafkakit.streams.failover.decide.evidence import Evidence, TopicFacts
-from kafkakit.streams.failover.decide.history import Closing, EndKind, RunEnd, settled
+from kafkakit.streams.failover.act.run import FailoverParts, require_same
+from kafkakit.streams.failover.decide.evidence import Evidence, TopicStanding
+from kafkakit.streams.failover.decide.history import ClosingResult, EndKind, RunEnd, end_by_route
 from kafkakit.streams.failover.decide.operation import (
-    DeadLetters,
+    DeadLetterChoice,
     FenceChoice,
     OperationRecord,
     ReadOrder,
@@ -32,13 +32,13 @@ from kafkakit.streams.failover.decide.operation import (
     Step,
 )
 from kafkakit.streams.failover.decide.plan import Level, lanes_read
-from kafkakit.streams.failover.decide.steps import edited
+from kafkakit.streams.failover.decide.steps import apply_edit
 from kafkakit.streams.failover.report import run_report
 from kafkakit.streams.model.provenance import (
     REJECTS_TOPIC,
+    LedgerReject,
     RecordFailure,
     RecordOrigin,
-    Reject,
     encode_reject,
     provenance_headers,
     read_provenance,
@@ -715,7 +715,7 @@ def test_the_lanes_that_a_group_reads_on_clusters_that_are_not_read(
     assert lanes_read(scene.request(), route, evidence, ("fast",)) == {"fast": ("live",)}
     away = replace(evidence, old={})
     assert lanes_read(scene.request(), route, away, ("fast",)) == expected
-    silent = replace(evidence, old={**evidence.old, 2: TopicFacts(problem="away")})
+    silent = replace(evidence, old={**evidence.old, 2: TopicStanding(problem="away")})
     assert lanes_read(scene.request(), route, silent, ("fast",)) == expected
     lanes = [replace(lane, segments=(replace(lane.segments[0], cluster_id=lane.name),)) for lane in route.lanes]
     assert lanes_read(scene.request(), replace(route, lanes=tuple(lanes)), evidence, ("fast",)) == expected
@@ -910,16 +910,20 @@ def test_evidence_of_another_route_changes_nothing(scene: FailoverScene) -> None
     assert scene.route == before
 
 
-def edit_route(parts: RunParts, record: OperationRecord, edit: RouteEdit, evidence: Evidence) -> None:
+def edit_route(parts: FailoverParts, record: OperationRecord, edit: RouteEdit, evidence: Evidence) -> None:
     parts.routes.change(
-        STREAM, lambda found: edited(record, same(found, evidence.route), edit, evidence), by="me", what="x", at_ms=1
+        STREAM,
+        lambda found: apply_edit(record, require_same(found, evidence.route), edit, evidence),
+        by="me",
+        what="x",
+        at_ms=1,
     )
 
 
 # -- dead letters ---------------------------------------------------------------------------------------
 
 LETTERS, NEW_LETTERS = "orders.dlq.1", "orders.dlq.2"
-COPY = DeadLetters.COPY
+COPY = DeadLetterChoice.COPY
 HEADERS = provenance_headers(
     (("trace", b"7"),),
     RecordOrigin(
@@ -966,11 +970,11 @@ def refer(scene: FailoverScene, *offsets: int) -> None:
         origin = RecordOrigin(
             stream=STREAM, lane="live", segment=1, epoch=1, cluster_id="p-id", topic=OLD, partition=0, offset=offset
         )
-        key, value = encode_reject(Reject(topic_id=topic_id, place=origin, failure=failure))
+        key, value = encode_reject(LedgerReject(topic_id=topic_id, place=origin, failure=failure))
         scene.p.data.producer().send(TopicPartition(REJECTS_TOPIC, 0), value, key)
 
 
-def closed(scene: FailoverScene, end: RunEnd, **more: Any) -> Closing:
+def closed(scene: FailoverScene, end: RunEnd, **more: Any) -> ClosingResult:
     return reclaim(scene.parts(), scene.open_cluster, end.record.operation.id, **{"grace_s": 0, "keep": False, **more})
 
 
@@ -1046,8 +1050,8 @@ def test_what_was_replayed_is_not_copied(dead: FailoverScene) -> None:
     assert (end.record.copies[2].records, end.record.copies[2].passed) == (3, 2)
 
 
-@pytest.mark.parametrize("choice", list(DeadLetters))
-def test_a_run_with_dead_letters_ends_after_the_process_ends_at_any_write(choice: DeadLetters) -> None:
+@pytest.mark.parametrize("choice", list(DeadLetterChoice))
+def test_a_run_with_dead_letters_ends_after_the_process_ends_at_any_write(choice: DeadLetterChoice) -> None:
     number = 0
     while True:
         scene = FailoverScene(("live", "dlq"))
@@ -1066,7 +1070,7 @@ def test_a_run_with_dead_letters_ends_after_the_process_ends_at_any_write(choice
         assert (end.kind, end.step) == (EndKind.DONE, Step.RETIRED)
         ends = [record.end for record in scene.parts().journals.records() if record.reached_ms]
         assert ends == [Step.RETIRED]
-        kept = letters_of(scene, LETTERS, "p") if choice is DeadLetters.LEAVE else letters_of(scene)
+        kept = letters_of(scene, LETTERS, "p") if choice is DeadLetterChoice.LEAVE else letters_of(scene)
         assert {b"bad0", b"bad1", b"bad2"} <= set(kept)
         closed(scene, end, recover=True)
         assert {b"bad0", b"bad1", b"bad2", b"1"} <= set(letters_of(scene))
@@ -1144,7 +1148,7 @@ def test_a_group_of_dead_letters_is_waited_for_where_they_are_copied(dead: Failo
 def test_a_choice_may_change_while_the_operation_waits(dead: FailoverScene) -> None:
     dead.commit("audit", dead.route.lanes[1].segments[0], 0, 2)
     assert dead.run(wait_s=5, dead_letters=COPY).reason == "backlog"
-    end = dead.run(wait_s=5, dead_letters=DeadLetters.LEAVE)
+    end = dead.run(wait_s=5, dead_letters=DeadLetterChoice.LEAVE)
     assert (end.step, end.record.left, letters_of(dead)) == (Step.RETIRED, (2,), [])
 
 
@@ -1180,7 +1184,7 @@ def test_left_dead_letters_are_left_again_by_the_next_failover(dead: FailoverSce
     end = dead.run(to="r", wait_s=5)
     assert (end.step, end.record.left) == (Step.RETIRED, (2,))
     assert [each.topic for each in dead.route.lanes[1].segments] == [LETTERS, "orders.dlq.7"]
-    assert settled(first.record, dead.route) is None
+    assert end_by_route(first.record, dead.route) is None
     done = closed(dead, end, recover=True)
     assert (done.copied, done.record.end) == (5, Step.RECLAIMED)
     assert len(letters_of(dead, "orders.dlq.7", "r")) == 5

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kafkakit.streams.model.binary import crc32c
-from kafkakit.streams.model.commit import CommitIdentity, Problem
+from kafkakit.streams.model.commit import CommitIdentity, PayloadProblem
 from kafkakit.streams.model.dialects import registry as bind_search
 from kafkakit.streams.model.dialects.dialect import canonical_base64
 from kafkakit.streams.model.dialects.registry import KnownTopic, Origin, find_origin, find_owners, read_metadata
@@ -132,7 +132,7 @@ def test_a_search_of_just_the_limit_is_complete(monkeypatch: pytest.MonkeyPatch)
 def group_that_fits_too(identity: CommitIdentity) -> str:
     """The name of a group for which this partition's payloads have the checksum of SOURCE's."""
     wanted = crc32c(identity_bytes(SOURCE)) ^ 0xFFFFFFFF
-    before = bind_search._unwound(wanted, bytes(5))
+    before = bind_search._unwind(wanted, bytes(5))
     for number in range(100_000):
         prefix = identity_bytes(replace(identity, group=f"g{number}-"))[:-1]
         last = (crc32c(prefix) ^ 0xFFFFFFFF ^ before).to_bytes(4, "little")
@@ -175,8 +175,8 @@ def test_many_owners_are_counted_not_listed() -> None:
 
 def test_the_checksum_runs_backwards() -> None:
     data = struct.pack(">8q", *range(8)) + b"odd"
-    state = bind_search._wound(0x12345678, data)
-    assert bind_search._unwound(state, data) == 0x12345678
+    state = bind_search._wind(0x12345678, data)
+    assert bind_search._unwind(state, data) == 0x12345678
 
 
 ORDERS = CommitIdentity(cluster_id="prod-a-0001", topic_id=bytes(range(16)), partition=3, group="orders")
@@ -217,7 +217,7 @@ def test_a_kkm1_payload_with_the_nul_of_librdkafka_counts_it() -> None:
 def test_a_damaged_kkm1_payload_is_kkm1_all_the_same() -> None:
     reading = read_metadata(RANGES[:-3], 100, ORDERS)
     assert reading.dialect == "kkm1"
-    assert reading.problem in (Problem.BAD_TEXT, Problem.BAD_BODY, Problem.FOREIGN)
+    assert reading.problem in (PayloadProblem.BAD_TEXT, PayloadProblem.BAD_BODY, PayloadProblem.FOREIGN)
     assert not reading.state.done
 
 

@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 import zstandard
 
-from kafkakit.core.cluster_facts import Fetched, LogSpan
+from kafkakit.core.cluster_facts import FetchedBatches, LogSpan
 from kafkakit.streams.model.guarded_reads import (
     MOST_BLOCKS,
     PIECE_BYTES,
@@ -17,7 +17,7 @@ from kafkakit.streams.model.guarded_reads import (
     GuardedRead,
     VerdictKind,
     batch_verdict,
-    measured,
+    measure_batch,
     verdicts_of,
 )
 from kafkakit.streams.model.log_batches import Codec, WalkEnd
@@ -35,7 +35,7 @@ def pieces(data: bytes, start: int = 0, *, aborted: tuple[tuple[int, int], ...] 
 
 
 def guarded(data: bytes, start: int = 0, *, aborted: tuple[tuple[int, int], ...] = ()) -> GuardedRead:
-    fetched = Fetched(records=data, span=LogSpan(start=0, stable=100, end=100), aborted=aborted)
+    fetched = FetchedBatches(records=data, span=LogSpan(start=0, stable=100, end=100), aborted=aborted)
     return GuardedRead(fetched=fetched, start=start, limit_bytes=LIMIT)
 
 
@@ -311,9 +311,9 @@ def test_gzip_is_suspect_until_it_is_measured() -> None:
         data = batch_of(body, Codec.GZIP)
         found = batch_verdict(data, only_batch(data), 4 * MIB)
         assert found.kind is VerdictKind.SUSPECT
-        decided = measured(data, found, 4 * MIB)
+        decided = measure_batch(data, found, 4 * MIB)
         assert decided.kind is kind
-        assert measured(data, decided, 4 * MIB) is decided
+        assert measure_batch(data, decided, 4 * MIB) is decided
     assert decided.at_most_bytes == 4 * MIB
 
 
@@ -321,7 +321,7 @@ def test_a_gzip_trailer_is_believed_where_it_tells_more_than_the_limit() -> None
     data = batch_of(gzip_zeros(64), Codec.GZIP)
     found = batch_verdict(data, only_batch(data), MIB)
     assert (found.kind, found.declared_bytes) == (VerdictKind.BOMB, 64 * MIB)
-    assert measured(data, found, MIB) is found
+    assert measure_batch(data, found, MIB) is found
     assert batch_verdict(data, only_batch(data), 64 * MIB).kind is VerdictKind.SUSPECT
     data = data[:-4] + (1 << 31).to_bytes(4, "little")
     assert batch_verdict(data, only_batch(data), MIB).kind is VerdictKind.CORRUPT
@@ -331,18 +331,18 @@ def test_a_smaller_size_in_a_gzip_trailer_counts_for_nothing() -> None:
     data = batch_of(gzip_zeros(64)[:-4] + (100).to_bytes(4, "little"), Codec.GZIP)
     found = batch_verdict(data, only_batch(data), MIB)
     assert found.kind is VerdictKind.SUSPECT
-    assert measured(data, found, MIB).kind is VerdictKind.BOMB
+    assert measure_batch(data, found, MIB).kind is VerdictKind.BOMB
 
 
 def test_one_byte_over_the_limit_is_too_much() -> None:
     data = batch_of(packed(bytes(MIB), Codec.GZIP), Codec.GZIP)
     for limit, kind in ((MIB, VerdictKind.SAFE), (MIB - 1, VerdictKind.BOMB)):
-        assert measured(data, batch_verdict(data, only_batch(data), limit), limit).kind is kind
+        assert measure_batch(data, batch_verdict(data, only_batch(data), limit), limit).kind is kind
 
 
 def test_a_second_member_counts_too() -> None:
     data = batch_of(packed(b"a", Codec.GZIP) + gzip_zeros(8), Codec.GZIP)
-    assert measured(data, batch_verdict(data, only_batch(data), 2 * MIB), 2 * MIB).kind is VerdictKind.BOMB
+    assert measure_batch(data, batch_verdict(data, only_batch(data), 2 * MIB), 2 * MIB).kind is VerdictKind.BOMB
 
 
 @pytest.mark.parametrize("cut", [1, 9, 100])
@@ -353,7 +353,7 @@ def test_gzip_that_is_cut_or_flipped_is_corrupt(cut: int) -> None:
     for broken in (body[:-cut], bytes(flipped)):
         data = batch_of(broken, Codec.GZIP)
         found = batch_verdict(data, only_batch(data), 4 * MIB)
-        assert measured(data, found, 4 * MIB).kind is VerdictKind.CORRUPT
+        assert measure_batch(data, found, 4 * MIB).kind is VerdictKind.CORRUPT
 
 
 def test_a_gibibyte_of_zeros_is_found_exactly_and_in_flat_memory() -> None:
@@ -401,7 +401,9 @@ def test_malformed_frames_are_corrupt(codec: Codec, how: str) -> None:
     kind = found.kind
     if kind is VerdictKind.SUSPECT:
         data = batch_of(broken, codec)
-        kind = measured(data, batch_verdict(data, only_batch(data), LIMIT_BATCH_VERDICTS), LIMIT_BATCH_VERDICTS).kind
+        kind = measure_batch(
+            data, batch_verdict(data, only_batch(data), LIMIT_BATCH_VERDICTS), LIMIT_BATCH_VERDICTS
+        ).kind
     assert kind is VerdictKind.CORRUPT
 
 

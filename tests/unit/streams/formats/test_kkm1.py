@@ -22,7 +22,7 @@ from kafkakit.streams.model.commit import (
     Mark,
     MarkState,
     OffsetRanges,
-    Problem,
+    PayloadProblem,
     Range,
     ReplayWindow,
     RouteMark,
@@ -36,7 +36,7 @@ from kafkakit.streams.model.dialects.parallel_consumer import write_parallel_con
 from kafkakit.streams.model.dialects.registry import read_metadata
 from kafkakit.streams.model.done_set import DoneSet
 from kafkakit.streams.model.kkm1.decode import Flag, OpenedPayload, identity_bytes, open_text, read_kkm1, seal
-from kafkakit.streams.model.kkm1.encode import Step, advise, encode_commit
+from kafkakit.streams.model.kkm1.encode import Fill, advise, encode_commit
 from kafkakit.streams.model.kkm1.text import MAX_CHARS, Alphabet, to_text
 from tests.places import ROOT
 
@@ -225,18 +225,18 @@ def test_a_state_is_brought_into_the_form_that_can_be_written() -> None:
 
 
 def test_the_ladder_is_climbed_as_metadata_fill_up() -> None:
-    seen: list[Step] = []
+    seen: list[Fill] = []
     for count in range(0, 3000, 60):
         encoded = encode_commit(
             CommitState(base=0, done=islands(count)), IDENTITY, limit_chars=700, alphabets=("b", "w")
         )
         advice = advise(encoded, ("b", "w"))
-        assert advice.should_pause == (advice.step is not Step.FREE)
+        assert advice.should_pause == (advice.step is not Fill.FREE)
         assert advice.duplicates == encoded.forgotten
         assert advice.text
         if not seen or seen[-1] is not advice.step:
             seen.append(advice.step)
-    assert seen == [Step.FREE, Step.PAUSE, Step.CLOSE_HOLES, Step.WIDEN, Step.COARSEN]
+    assert seen == [Fill.FREE, Fill.PAUSE, Fill.CLOSE_HOLES, Fill.WIDEN, Fill.COARSEN]
 
 
 DONE = OffsetRanges(((101, 103), (105, 110)))
@@ -266,7 +266,7 @@ def test_a_payload_of_something_else_is_claimed_and_not_used(other: CommitIdenti
     for alphabet in "bwj":
         text = encode_commit(state, other, limit_chars=4095, alphabets=(alphabet,)).text
         reading = read_kkm1(text, 100, IDENTITY)
-        assert (reading.problem, reading.is_bound, reading.claimed) == (Problem.FOREIGN, False, state)
+        assert (reading.problem, reading.is_bound, reading.claimed) == (PayloadProblem.FOREIGN, False, state)
         assert reading.state == CommitState(base=100)
         opened = open_text(text)
         assert isinstance(opened, OpenedPayload)
@@ -276,7 +276,7 @@ def test_a_payload_of_something_else_is_claimed_and_not_used(other: CommitIdenti
 def test_a_payload_under_another_offset_is_claimed_and_not_used() -> None:
     state = CommitState(base=100, done=DONE)
     reading = read_kkm1(encode_commit(state, IDENTITY, limit_chars=4095).text, 104, IDENTITY)
-    assert (reading.problem, reading.is_bound, reading.claimed) == (Problem.BASE_MISMATCH, True, state)
+    assert (reading.problem, reading.is_bound, reading.claimed) == (PayloadProblem.BASE_MISMATCH, True, state)
     assert "100" in reading.reason
     assert "104" in reading.reason
 
@@ -290,7 +290,7 @@ def test_without_an_identity_nothing_is_proven() -> None:
 def test_an_even_section_of_a_newer_writer_is_skipped_and_an_odd_one_is_not() -> None:
     newer = RANGES + section(40, b"whatever")
     assert read_kkm1(sealed(newer), 100, IDENTITY).state == CommitState(base=100, done=DONE)
-    assert read_kkm1(sealed(RANGES + section(41, b"")), 100, IDENTITY).problem is Problem.UNKNOWN_SECTION
+    assert read_kkm1(sealed(RANGES + section(41, b"")), 100, IDENTITY).problem is PayloadProblem.UNKNOWN_SECTION
 
 
 def test_fields_that_a_newer_writer_adds_to_a_section_are_skipped() -> None:
@@ -351,13 +351,13 @@ def test_a_forgotten_count_without_the_flag_is_ignored() -> None:
 def test_zero_bytes_may_follow_and_others_may_not() -> None:
     assert read_kkm1(to_text(Alphabet.BASE64, seal(IDENTITY, Flag.NONE, RANGES) + bytes(3)), 100, IDENTITY).is_bound
     text = to_text(Alphabet.BASE64, seal(IDENTITY, Flag.NONE, RANGES) + b"\0\1")
-    assert read_kkm1(text, 100, IDENTITY).problem is Problem.BAD_BODY
+    assert read_kkm1(text, 100, IDENTITY).problem is PayloadProblem.BAD_BODY
 
 
 def test_a_huge_text_is_refused_before_it_is_read() -> None:
     for letter in "bwj":
         reading = read_kkm1(f"~{letter}" + "A" * MAX_CHARS, 5, IDENTITY)
-        assert (reading.problem, reading.chars) == (Problem.TOO_LARGE, MAX_CHARS + 2)
+        assert (reading.problem, reading.chars) == (PayloadProblem.TOO_LARGE, MAX_CHARS + 2)
 
 
 def test_text_that_nests_or_counts_without_end_is_no_payload() -> None:
@@ -368,7 +368,7 @@ def test_text_that_nests_or_counts_without_end_is_no_payload() -> None:
         "~j\ud800",
     ):
         reading = read_kkm1(text, 5, IDENTITY)
-        assert reading.problem in (Problem.BAD_BODY, Problem.UNKNOWN_VERSION)
+        assert reading.problem in (PayloadProblem.BAD_BODY, PayloadProblem.UNKNOWN_VERSION)
 
 
 def test_characters_are_counted_as_brokers_count_them() -> None:
@@ -547,7 +547,7 @@ def test_base64_text_is_that_of_the_bytes(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", CASES_KKM1_CASES["refused"], ids=lambda case: case["name"])
 def test_what_cannot_be_relied_upon_leaves_the_done_set_empty(case: dict[str, Any]) -> None:
     reading = read_kkm1(case["text"], case["offset"], IDENTITY_KKM1_CASES)
-    assert reading.problem is Problem(case["problem"])
+    assert reading.problem is PayloadProblem(case["problem"])
     assert reading.reason
     assert reading.state == CommitState(base=case["offset"])
 

@@ -17,7 +17,7 @@ from kafkakit.streams.model.log_batches import (
     NoRecord,
     RecordFault,
     RecordTime,
-    Skipped,
+    SkippedBatch,
     TimeKind,
     WalkEnd,
     batches_of,
@@ -122,7 +122,7 @@ def test_other_formats_are_named_and_passed(magic: int) -> None:
     old = pack(">qiIbb", 9, 20, 0, magic, 0) + bytes(14)
     whole = batch(10, [Rec(b"k", b"v")])
     first, second = batches_of(old + whole)
-    assert first == Skipped(0, 32, f"message format {magic}")
+    assert first == SkippedBatch(0, 32, f"message format {magic}")
     assert isinstance(second, Batch)
 
 
@@ -130,7 +130,7 @@ def test_other_formats_are_named_and_passed(magic: int) -> None:
 def test_impossible_offsets_are_passed_by(at: int, value: int) -> None:
     bad = bytearray(batch(0, [Rec(b"k", b"v")]))
     bad[at : at + (8 if at == 0 else 4)] = value.to_bytes(8 if at == 0 else 4, "big", signed=True)
-    assert list(batches_of(bytes(bad))) == [Skipped(0, len(bad), "impossible offsets in a batch header")]
+    assert list(batches_of(bytes(bad))) == [SkippedBatch(0, len(bad), "impossible offsets in a batch header")]
 
 
 def test_a_record_that_runs_over_its_batch_ends_it() -> None:

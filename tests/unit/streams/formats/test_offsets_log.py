@@ -7,11 +7,11 @@ import pytest
 
 from kafkakit.streams.model.offsets_log.entries import (
     GROUP_TYPES,
-    Entry,
     LogKey,
     OffsetCommit,
-    Opaque,
-    Undecodable,
+    OffsetsEntry,
+    OpaqueEntry,
+    UndecodableEntry,
     decode_entry,
     decode_key,
     decode_offset_commit,
@@ -31,7 +31,7 @@ def unhex(text: str | None) -> bytes | None:
 def test_a_commit_is_read_as_its_broker_meant_it(case: dict[str, Any]) -> None:
     told = case["commit"]
     entry = decode_entry(unhex(case["key"]), unhex(case["value"]))
-    assert entry == Entry(
+    assert entry == OffsetsEntry(
         LogKey(group=case["group"], topic=case["topic"], partition=case["partition"]),
         OffsetCommit(
             version=told["version"],
@@ -47,13 +47,13 @@ def test_a_commit_is_read_as_its_broker_meant_it(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", CASES["groups"], ids=lambda c: c["name"])
 def test_a_record_of_a_real_group_is_told_from_an_offset(case: dict[str, Any]) -> None:
-    assert decode_entry(unhex(case["key"]), unhex(case["value"])) == Opaque(case["type"])
+    assert decode_entry(unhex(case["key"]), unhex(case["value"])) == OpaqueEntry(case["type"])
     assert case["type"] in GROUP_TYPES
 
 
 @pytest.mark.parametrize("case", CASES["undecodable"], ids=lambda c: c["name"])
 def test_what_cannot_be_read_says_why(case: dict[str, Any]) -> None:
-    assert decode_entry(unhex(case["key"]), unhex(case["value"])) == Undecodable(case["reason"])
+    assert decode_entry(unhex(case["key"]), unhex(case["value"])) == UndecodableEntry(case["reason"])
 
 
 def test_the_writer_of_tests_writes_what_brokers_write() -> None:
@@ -85,27 +85,27 @@ def test_a_newer_version_is_trusted_when_all_of_it_fits() -> None:
     commit = decode_offset_commit(fits)
     assert isinstance(commit, OffsetCommit)
     assert (commit.version, commit.offset, commit.metadata) == (6, 5, b"m")
-    assert decode_offset_commit(fits + b"\0") == Undecodable("value version 6")
-    assert decode_offset_commit(offset_value(5, version=6, committed_ms=3)) == Undecodable("value version 6")
+    assert decode_offset_commit(fits + b"\0") == UndecodableEntry("value version 6")
+    assert decode_offset_commit(offset_value(5, version=6, committed_ms=3)) == UndecodableEntry("value version 6")
 
 
 @pytest.mark.parametrize("number", range(2, 26))
 def test_every_other_key_type_is_opaque_whatever_its_value(number: int) -> None:
     key = group_key(number, "g", *(["m"] if number in (5, 7, 8, 10, 13, 14, 16) else []))
     for value in (None, b"", b"\0\0"):
-        assert decode_entry(key, value) == Opaque(number)
+        assert decode_entry(key, value) == OpaqueEntry(number)
 
 
 def test_a_tombstone_of_an_offset_has_no_value() -> None:
     for number in (0, 1):
-        assert decode_entry(offset_key("g", "t", 7, number), None) == Entry(
+        assert decode_entry(offset_key("g", "t", 7, number), None) == OffsetsEntry(
             LogKey(group="g", topic="t", partition=7), None
         )
 
 
 def test_four_megabytes_of_key_are_read_or_refused() -> None:
-    assert decode_key(group_key(2, "g") + bytes(4 << 20)) == Opaque(2)
-    assert decode_key(offset_key("g", "t", 1) + bytes(4 << 20)) == Undecodable("bytes after the partition")
+    assert decode_key(group_key(2, "g") + bytes(4 << 20)) == OpaqueEntry(2)
+    assert decode_key(offset_key("g", "t", 1) + bytes(4 << 20)) == UndecodableEntry("bytes after the partition")
     assert decode_key(b"\0\1\x7f\xff" + b"x" * (4 << 20)) != decode_key(b"\0\1")
 
 

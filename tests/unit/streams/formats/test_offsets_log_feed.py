@@ -13,10 +13,10 @@ from kafkakit.streams.model.offsets_log.commits import (
     FeedFacts,
     KeysFull,
     KeyTable,
-    OpenTransaction,
     PendingCommit,
+    PendingTransaction,
 )
-from kafkakit.streams.model.offsets_log.entries import CommittedValue, Undecodable
+from kafkakit.streams.model.offsets_log.entries import CommittedValue, UndecodableEntry
 from kafkakit.streams.model.offsets_log.feed import HELD, OffsetsFeed, TransactionBatch, Transactions
 from tests.clusters.streams_batches import Rec, batch, commit, group_key, marker, offset_key, offset_value, tombstone
 
@@ -110,7 +110,7 @@ def test_an_open_transaction_hides_no_commit_of_another_group() -> None:
     )
     assert (fed.of("streams"), fed.of("plain")) == (None, 7)
     assert (facts.held_back, facts.open_transaction_count) == (2, 1)
-    told = OpenTransaction(
+    told = PendingTransaction(
         producer_id=7, producer_epoch=0, since_offset=0, since_ms=MS - 60_000, commits=2, groups=("streams",)
     )
     assert facts.open_transactions == (told,)
@@ -346,8 +346,8 @@ def test_released_numbers_and_names_are_used_again() -> None:
 
 def test_keys_that_are_no_offsets_or_too_many_are_refused() -> None:
     table = KeyTable(max_keys=1, max_key_bytes=50)
-    assert table.intern(group_key(2, "g")) == Undecodable("a key of something else than an offset")
-    assert isinstance(table.intern(b"\0\1\0"), Undecodable)
+    assert table.intern(group_key(2, "g")) == UndecodableEntry("a key of something else than an offset")
+    assert isinstance(table.intern(b"\0\1\0"), UndecodableEntry)
     assert table.intern(offset_key("g" * 50, "t", 0)) == KeysFull("a key of 61 bytes")
     assert table.intern(offset_key("g", "t", 0)) == 0
     assert table.intern(offset_key("g", "t", 1)) == KeysFull("1 keys are held")

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from kafkakit.streams.lag.decide.measure.book import KEPT_MS, PROBLEMS, BookLimits, ReadRecord
-from kafkakit.streams.lag.decide.measure.ends import TopicFacts
+from kafkakit.streams.lag.decide.measure.book import KEPT_MS, PROBLEMS, BookLimits, MeasuredRecord
+from kafkakit.streams.lag.decide.measure.ends import TopicLogSettings
 from kafkakit.streams.lag.decide.measure.table import positions
 from kafkakit.streams.lag.decide.measure.time_lag import EstimateSource, FigureFlag, span_text
 from kafkakit.streams.lag.decide.views import ViewLevel, view
 from kafkakit.streams.lag.report import age_text
-from kafkakit.streams.model.commit import CommitIdentity, CommitState, OffsetRanges, Problem, Watermark
+from kafkakit.streams.model.commit import CommitIdentity, CommitState, OffsetRanges, PayloadProblem, Watermark
 from kafkakit.streams.model.dialects.kafka_streams import write_kafka_streams
 from kafkakit.streams.model.kkm1.encode import encode_commit
-from tests.clusters.lag_rows import T0, Bench
+from tests.clusters.lag_rows import T0, Harness
 from tests.rigs.lag import Rig
 
 ID1, ID2 = b"1" * 16, b"2" * 16
@@ -27,7 +27,7 @@ def kkm1(base: int, done: list[tuple[int, int]], *, topic_id: bytes = ID1, group
 
 
 def test_a_poison_pill_shows_its_age_and_live_lag_near_zero() -> None:
-    bench = Bench()
+    bench = Harness()
     bench.ends.see_topic("t", ID1, T0)
     bench.commit("g", 100, 1_000, metadata=kkm1(100, [(101, 110)]))
     bench.end(110, 2_000)
@@ -40,19 +40,19 @@ def test_a_poison_pill_shows_its_age_and_live_lag_near_zero() -> None:
 
 
 def test_a_payload_of_another_topic_says_nothing() -> None:
-    bench = Bench()
+    bench = Harness()
     bench.ends.see_topic("t", ID1, T0)
     bench.commit("g", 100, 1_000, metadata=kkm1(100, [(101, 110)], topic_id=ID2))
     bench.end(120, 2_000)
     table = bench.table(5_000)
     assert table.backlog.at(0).source is not EstimateSource.WATERMARK
-    assert PROBLEMS[bench.book.metadata.problem[int(table.row[0])]] is Problem.FOREIGN
+    assert PROBLEMS[bench.book.metadata.problem[int(table.row[0])]] is PayloadProblem.FOREIGN
     assert table.pending[0] == 20
 
 
 def test_a_streams_commit_gives_exact_live_lag() -> None:
-    bench = Bench()
-    bench.facts(TopicFacts(is_dense=True))
+    bench = Harness()
+    bench.facts(TopicLogSettings(is_dense=True))
     bench.commit("g", 5, 1_000, metadata=write_kafka_streams(T0 + 700).encode())
     bench.end(9, 2_000)
     live = bench.table(2_001).live.at(0)
@@ -62,8 +62,8 @@ def test_a_streams_commit_gives_exact_live_lag() -> None:
 
 def test_two_clocks_are_two_figures() -> None:
     """The defect: a producer's clock that is an hour behind, and one gauge that was 7 s or 3,607 s, as was read."""
-    bench, hour = Bench(), 3_600_000
-    bench.facts(TopicFacts(is_dense=True))
+    bench, hour = Harness(), 3_600_000
+    bench.facts(TopicLogSettings(is_dense=True))
     bench.end(5, 1_000)
     bench.commit("g", 5, 1_500)
     bench.end(9, 3_000)
@@ -73,7 +73,7 @@ def test_two_clocks_are_two_figures() -> None:
     assert (arrival.low_ms, arrival.high_ms, arrival.source) == (0, 2_001, EstimateSource.INTERPOLATED)
     assert arrival.as_of_ms == T0 + 3_001
     stamp = T0 + 2_000 - hour
-    read = ReadRecord(
+    read = MeasuredRecord(
         position=5, offset=5, time_ms=stamp, low_ms=stamp, high_ms=stamp, is_data=True, read_ms=T0 + 4_000
     )
     bench.book.records.note(bench.key("g"), bench.ends.slot("t", 0), read)
@@ -83,12 +83,12 @@ def test_two_clocks_are_two_figures() -> None:
 
 
 def test_a_record_read_at_the_position_is_exact_and_forgotten_with_its_topic() -> None:
-    bench = Bench()
+    bench = Harness()
     bench.ends.see_topic("t", ID1, T0)
     bench.commit("g", 5, 1_000)
     bench.end(9, 2_000)
     row = bench.key("g")
-    read = ReadRecord(
+    read = MeasuredRecord(
         position=5, offset=5, time_ms=T0 + 50, low_ms=T0 + 50, high_ms=T0 + 50, is_data=True, read_ms=T0 + 2_500
     )
     bench.book.records.note(row, bench.ends.slot("t", 0), read)
@@ -101,7 +101,7 @@ def test_a_record_read_at_the_position_is_exact_and_forgotten_with_its_topic() -
 
 
 def test_a_commit_of_an_earlier_topic_is_not_measured_against_the_new_one() -> None:
-    bench = Bench()
+    bench = Harness()
     bench.ends.see_topic("t", ID1, T0)
     bench.commit("g", 500, 1_000)
     bench.commit("named", 500, 1_000, topic_id=ID1)
@@ -118,7 +118,7 @@ def test_a_commit_of_an_earlier_topic_is_not_measured_against_the_new_one() -> N
 
 
 def test_tombstones_clear_a_row_and_its_memory() -> None:
-    bench = Bench()
+    bench = Harness()
     bench.commit("g", 5, 1_000, metadata=b"x" * 500)
     bench.commit("h", 5, 1_000, metadata=b"y" * 100)
     assert (len(bench.book), bench.book.metadata.total_bytes) == (2, 600)
@@ -130,7 +130,7 @@ def test_tombstones_clear_a_row_and_its_memory() -> None:
 
 
 def test_a_released_number_starts_afresh() -> None:
-    bench = Bench()
+    bench = Harness()
     bench.end(10, 500)
     bench.commit("g", 5, 1_000, metadata=b"x")
     bench.keys.release(bench.tombstone("g"))
@@ -142,20 +142,20 @@ def test_a_released_number_starts_afresh() -> None:
 
 
 def test_what_does_not_fit_is_refused_and_counted() -> None:
-    bench = Bench(limits=BookLimits(rows=2, metadata_bytes=100, one_metadata_bytes=60))
+    bench = Harness(limits=BookLimits(rows=2, metadata_bytes=100, one_metadata_bytes=60))
     for group in "abc":
         bench.commit(group, 5, 1_000)
     assert (len(bench.book), bench.book.rows_refused) == (2, 1)
     bench.commit("a", 6, 2_000, metadata=b"x" * 61)
     assert bench.book.metadata.refused == 1
-    assert PROBLEMS[bench.book.metadata.problem[0]] is Problem.TOO_LARGE
+    assert PROBLEMS[bench.book.metadata.problem[0]] is PayloadProblem.TOO_LARGE
     bench.commit("a", 7, 3_000, metadata=b"x" * 60)
     bench.commit("b", 7, 3_000, metadata=b"x" * 60)
     assert (bench.book.metadata.refused, bench.book.metadata.total_bytes) == (2, 60)
 
 
 def test_lost_records_are_counted_apart_and_lag_goes_from_the_start() -> None:
-    bench = Bench()
+    bench = Harness()
     bench.ends.see_topic("t", ID1, T0)
     bench.commit("g", 100, 1_000, metadata=kkm1(100, [(105, 120)]))
     bench.end(130, 2_000, start=110)
@@ -167,7 +167,7 @@ def test_lost_records_are_counted_apart_and_lag_goes_from_the_start() -> None:
 
 
 def test_an_end_that_is_not_asked_for_again_grows_stale_and_never_looks_fresh() -> None:
-    bench = Bench()
+    bench = Harness()
     bench.commit("g", 10, 1_000)
     bench.end(10, 2_000)
     assert not bench.table(2_500).backlog.at(0).flags & FigureFlag.STALE
@@ -177,7 +177,7 @@ def test_an_end_that_is_not_asked_for_again_grows_stale_and_never_looks_fresh() 
 
 
 def test_a_marker_at_the_tail_counts_as_caught_up_once_it_was_looked_at() -> None:
-    bench = Bench()
+    bench = Harness()
     bench.commit("g", 3, 1_000)
     bench.end(4, 2_000)
     assert not bench.table(2_500).backlog.at(0).is_exact
@@ -187,8 +187,8 @@ def test_a_marker_at_the_tail_counts_as_caught_up_once_it_was_looked_at() -> Non
 
 
 def test_an_open_transaction_that_holds_the_end_back_is_told() -> None:
-    bench = Bench()
-    bench.facts(TopicFacts(is_dense=True))
+    bench = Harness()
+    bench.facts(TopicLogSettings(is_dense=True))
     bench.commit("g", 3, 1_000)
     bench.end(9, 2_000, stable=3)
     found = bench.table(2_500).backlog.at(0)
@@ -197,7 +197,7 @@ def test_an_open_transaction_that_holds_the_end_back_is_told() -> None:
 
 
 def test_a_time_in_the_future_is_no_negative_lag() -> None:
-    bench = Bench()
+    bench = Harness()
     bench.ends.see_topic("t", ID1, T0 - 9_000)
     bench.commit("g", 100, -8_000, metadata=kkm1(100, [(101, 110)]))
     bench.end(120, -7_000)
@@ -207,13 +207,13 @@ def test_a_time_in_the_future_is_no_negative_lag() -> None:
 
 
 def test_sources_that_contradict_each_other_are_flagged_and_the_best_is_kept() -> None:
-    bench = Bench()
-    bench.facts(TopicFacts(is_dense=True, is_log_append=True))
+    bench = Harness()
+    bench.facts(TopicLogSettings(is_dense=True, is_log_append=True))
     bench.end(5, 1_000)
     bench.commit("g", 5, 1_500)
     bench.end(9, 2_000)
     at = T0 - 500_000  # a record that claims to be older than its appending
-    read = ReadRecord(position=5, offset=5, time_ms=at, low_ms=at, high_ms=at, is_data=True, read_ms=T0 + 2_100)
+    read = MeasuredRecord(position=5, offset=5, time_ms=at, low_ms=at, high_ms=at, is_data=True, read_ms=T0 + 2_100)
     bench.book.records.note(bench.key("g"), bench.ends.slot("t", 0), read)
     found = bench.table(2_200).backlog.at(0)
     assert found.flags & FigureFlag.CONFLICT
@@ -221,7 +221,7 @@ def test_sources_that_contradict_each_other_are_flagged_and_the_best_is_kept() -
 
 
 def test_an_active_group_at_the_tail_stays_caught_up_when_its_next_commit_comes() -> None:
-    bench = Bench()
+    bench = Harness()
     bench.commit("g", 10, 1_000)
     bench.end(10, 5_000)
     bench.commit("g", 12, 6_500)
@@ -231,7 +231,7 @@ def test_an_active_group_at_the_tail_stays_caught_up_when_its_next_commit_comes(
 
 @pytest.mark.parametrize("metadata", [b"\xff\xfe\x00", b"~b", b"~zzz", b"AQ==", b"\x00", b"~b" + b"A" * 4_000])
 def test_any_metadata_is_taken(metadata: bytes) -> None:
-    bench = Bench()
+    bench = Harness()
     bench.ends.see_topic("t", ID1, T0)
     bench.commit("g", 5, 1_000, metadata=metadata)
     bench.end(9, 2_000)
@@ -242,7 +242,7 @@ def test_any_metadata_is_taken(metadata: bytes) -> None:
 
 def test_a_group_that_is_always_some_seconds_behind_has_a_bound_in_nine_looks_of_ten() -> None:
     """The defect: a record that was not read yet has no upper bound, and two looks of three showed that."""
-    rig = Rig({"orders": TopicFacts(is_dense=True)})
+    rig = Rig({"orders": TopicLogSettings(is_dense=True)})
     widths, looks = [], 0
     for second in range(60):
         rig.produce(10)

@@ -1,6 +1,6 @@
 import numpy as np
 
-from kafkakit.streams.lag.decide.measure.ends import MAX_TOOK_MS, NONE, SAMPLES, Bracket, EndSamples
+from kafkakit.streams.lag.decide.measure.ends import MAX_TOOK_MS, NONE, SAMPLES, EndSamples, SampleBracket
 
 
 def record(ends: EndSamples, slot: int, at: int, end: int, *, took: int = 10, start: int = 0) -> None:
@@ -8,7 +8,7 @@ def record(ends: EndSamples, slot: int, at: int, end: int, *, took: int = 10, st
     ends.record(one[0], before_ms=one[1], after_ms=one[2], end=one[3], stable=one[4], start=one[5])
 
 
-def bracket(ends: EndSamples, slot: int, offset: int) -> Bracket:
+def bracket(ends: EndSamples, slot: int, offset: int) -> SampleBracket:
     return ends.bracket(np.array([slot], dtype=np.int64), np.array([offset], dtype=np.int64))
 
 

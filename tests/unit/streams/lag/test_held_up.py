@@ -19,8 +19,8 @@ from kafkakit.streams.lag.act.monitor import (
     ClusterWatcher,
     MonitorContext,
     MonitoredCluster,
-    Schedule,
     StateFiles,
+    Timetable,
     WallClockSteps,
 )
 from kafkakit.streams.lag.decide.measure.time_lag import FigureFlag
@@ -248,7 +248,7 @@ def test_there_are_as_many_partitions_as_the_tests_think(rig: Rig) -> None:
 
 def test_what_is_new_is_due_and_then_after_its_interval() -> None:
     clock = SteppingClock()
-    schedule = Schedule(clock)
+    schedule = Timetable(clock)
     assert schedule.is_due("ends", 5)
     assert not schedule.is_due("ends", 5)
     assert schedule.is_due("facts", 60)
@@ -259,7 +259,7 @@ def test_what_is_new_is_due_and_then_after_its_interval() -> None:
 
 def test_a_time_can_be_set_and_only_brought_forward() -> None:
     clock = SteppingClock()
-    schedule = Schedule(clock)
+    schedule = Timetable(clock)
     schedule.set_due("summary", 60)
     schedule.bring_forward("summary", 90)
     clock.advance(59)

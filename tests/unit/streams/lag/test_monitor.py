@@ -14,7 +14,7 @@ from kafkakit.streams.lag.act.monitor import ClusterMonitor, MonitorPace
 from kafkakit.streams.lag.decide.measure.book import BookLimits, CommitMetadata
 from kafkakit.streams.lag.decide.measure.table import LagStatus
 from kafkakit.streams.lag.decide.measure.time_lag import EstimateSource, FigureFlag
-from kafkakit.streams.lag.decide.monitors import BUSY_SHARE, MonitorPhase, Published, busy_round_s
+from kafkakit.streams.lag.decide.monitors import BUSY_SHARE, MonitorPhase, PublishedState, busy_round_s
 from kafkakit.streams.lag.decide.saved_state import check_state, decode_state, encode_state
 from kafkakit.streams.lag.report import condition_data
 from kafkakit.streams.lag.service_report import all_families, exposition
@@ -384,7 +384,7 @@ def test_what_is_beyond_the_limits_is_counted_and_shown(rig: Rig) -> None:
     names = ("left_out_commits", "left_out_metadata", "left_out_partitions", "record_reads", "record_read_failures")
     shown = (found.left_out, 1, 1, found.record_reads, found.record_failures)
     assert tuple(data[name] for name in names) == shown
-    published = Published(at_ms=0, tables=(), conditions=(found,), others=(), instances=1)
+    published = PublishedState(at_ms=0, tables=(), conditions=(found,), others=(), instances=1)
     metrics = parse(exposition(all_families(published, 10)))
     assert tuple(metrics[f"kafkakit_lag_{name}", (("cluster", "prod"),)] for name in names) == shown
 

@@ -4,13 +4,13 @@ import pytest
 
 from kafkakit.core.errors import UsageError
 from kafkakit.streams.lag.decide.views import RowFilter
-from tests.clusters.lag_rows import Bench
+from tests.clusters.lag_rows import Harness
 
 TAGS = {"c1": {"a-1": {"tier": "hot"}, "b-1": {"tier": "cold"}}}
 
 
 def names(rows: RowFilter) -> list[tuple[str, str]]:
-    bench = Bench()
+    bench = Harness()
     for group in ("g1", "g2"):
         for topic in ("a-1", "b-1", "__x"):
             bench.commit(group, 5, 0, topic=topic)

@@ -287,7 +287,7 @@ def until_ticked(service: LagService, is_so: Callable[[], object], what: str) ->
     until(ticked, what)
 
 
-class Bench:
+class Harness:
     """Two clusters in memory with a group each, and what a service needs."""
 
     def __init__(self, folder: Path) -> None:
@@ -336,8 +336,8 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(tmp_path)
+def bench(tmp_path: Path) -> Iterator[Harness]:
+    made = Harness(tmp_path)
     yield made
     for fleet in made.fleets:
         fleet.close()
@@ -347,7 +347,7 @@ def lags(fleet: Fleet) -> dict[str, list[int]]:
     return {table.cluster: table.lag.tolist() for table in fleet.look().tables}
 
 
-def test_all_clusters_are_watched_and_their_states_are_saved(bench: Bench) -> None:
+def test_all_clusters_are_watched_and_their_states_are_saved(bench: Harness) -> None:
     fleet = bench.fleet()
     fleet.start(carrying=True)
     until(lambda: lags(fleet) == {"a": [6], "b": [5]}, "the figures do not come")
@@ -362,7 +362,7 @@ def test_all_clusters_are_watched_and_their_states_are_saved(bench: Bench) -> No
     assert monitor.condition().totals.records == 0, "what is known was read again"
 
 
-def test_a_cluster_that_is_away_or_wrong_is_its_own_trouble(bench: Bench) -> None:
+def test_a_cluster_that_is_away_or_wrong_is_its_own_trouble(bench: Harness) -> None:
     bench.rigs["a"].reader.unreachable = True
     fleet = bench.fleet(bench.source("a"), bench.source("b", pinned_id="another"))
     fleet.start(carrying=True)
@@ -377,7 +377,7 @@ def test_a_cluster_that_is_away_or_wrong_is_its_own_trouble(bench: Bench) -> Non
     assert "a: brokers answer again" in bench.said
 
 
-def test_a_fault_of_ours_is_told_and_ends_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_ours_is_told_and_ends_nothing(bench: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkakit.streams.lag.act.monitor.AFTER_FAULT_S", 0.05)
     fleet = bench.fleet(bench.source("a"))
     real = bench.rigs["a"].reader.places
@@ -389,7 +389,7 @@ def test_a_fault_of_ours_is_told_and_ends_nothing(bench: Bench, monkeypatch: pyt
     until(lambda: lags(fleet) == {"a": [6]}, "it does not continue")
 
 
-def test_what_members_own_without_a_commit_is_published(bench: Bench) -> None:
+def test_what_members_own_without_a_commit_is_published(bench: Harness) -> None:
     """From when its members are read, and until the group commits."""
     bench.groups.join("new", TopicPartition("orders", 0))
     service = bench.service(1)
@@ -409,7 +409,7 @@ def test_what_members_own_without_a_commit_is_published(bench: Bench) -> None:
     assert ("new", LagStatus.NO_COMMIT) not in status_of("a")
 
 
-def test_owned_partitions_that_cannot_be_read_end_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_owned_partitions_that_cannot_be_read_end_nothing(bench: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkakit.streams.lag.act.monitor.OWNED_EVERY_S", 0.05)
     bench.groups.join("new", TopicPartition("orders", 0))
     real = bench.groups.describe
@@ -423,7 +423,7 @@ def test_owned_partitions_that_cannot_be_read_end_nothing(bench: Bench, monkeypa
     until(lambda: not fleet.look().conditions[0].notes, "the note stays")
 
 
-def test_a_damaged_state_is_told_and_not_used(bench: Bench) -> None:
+def test_a_damaged_state_is_told_and_not_used(bench: Harness) -> None:
     path = bench.states.path_of("id-a")
     path.parent.mkdir(parents=True)
     path.write_bytes(b"nonsense\n")
@@ -433,7 +433,7 @@ def test_a_damaged_state_is_told_and_not_used(bench: Bench) -> None:
     assert any("the saved state is not used" in line for line in bench.said)
 
 
-def test_a_service_publishes_what_it_carries_and_nothing_else(bench: Bench) -> None:
+def test_a_service_publishes_what_it_carries_and_nothing_else(bench: Harness) -> None:
     first, second = bench.service(1), bench.service(2)
     first.start()
     until_ticked(first, lambda: first.published().carried == ("a", "b"), "the first does not take both")
@@ -456,7 +456,7 @@ def test_a_service_publishes_what_it_carries_and_nothing_else(bench: Bench) -> N
     first.close()
 
 
-def test_a_service_without_its_control_store_falls_silent(bench: Bench) -> None:
+def test_a_service_without_its_control_store_falls_silent(bench: Harness) -> None:
     service = bench.service(1, ttl_s=1.0)
     service.start()
     until_ticked(service, lambda: len(service.published().tables) == 2, "no figures")
@@ -469,7 +469,7 @@ def test_a_service_without_its_control_store_falls_silent(bench: Bench) -> None:
     service.close()
 
 
-def test_a_cluster_that_cannot_be_reached_is_let_go_of(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_cannot_be_reached_is_let_go_of(bench: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkakit.streams.lag.act.fleet.REACHED_S", 0.2)
     service = bench.service(1)
     service.start()
@@ -480,7 +480,7 @@ def test_a_cluster_that_cannot_be_reached_is_let_go_of(bench: Bench, monkeypatch
     service.close()
 
 
-def test_a_stop_puts_everything_away(bench: Bench) -> None:
+def test_a_stop_puts_everything_away(bench: Harness) -> None:
     service = bench.service(1)
     notes: list[str] = []
     clock = SystemClock()

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from kafkakit.streams.lag.decide.measure.ends import WINDOW_SAMPLES, CommitWindow
-from kafkakit.streams.lag.decide.measure.table import LagStatus, Present, judge
+from kafkakit.streams.lag.decide.measure.table import CurrentColumns, LagStatus, judge
 from kafkakit.streams.lag.decide.measure.time_lag import FigureFlag
 from kafkakit.streams.model.offsets_log.commits import CommitColumns, CommitRow
-from tests.clusters.lag_rows import T0, Bench
+from tests.clusters.lag_rows import T0, Harness
 
 STEP_S, WINDOW = 10, 10
 """The commits of each ten seconds (by the clock) are one sample, and ten of them make the window."""
@@ -194,7 +194,7 @@ def live_through(case: Case, life: Life, second: int) -> int | None:
 
 def test_the_status_is_that_of_the_definitions() -> None:
     """All histories side by side in one book, with ends sampled every five seconds, as a monitor does."""
-    bench, lives = Bench(), {case: Life() for case in CASES}
+    bench, lives = Harness(), {case: Life() for case in CASES}
     keys = {case: bench.key("g", case.topic) for case in CASES}
     slots = np.array([bench.ends.slot(case.topic, 0) for case in CASES], dtype=np.int64)
     wrong: list[str] = []
@@ -227,7 +227,7 @@ def test_the_status_is_that_of_the_definitions() -> None:
     assert set(seen) >= {s for s in LagStatus if s not in elsewhere}, seen
 
 
-def sample(bench: Bench, slots: np.ndarray, lives: Mapping[Case, Life], at_ms: int) -> None:
+def sample(bench: Harness, slots: np.ndarray, lives: Mapping[Case, Life], at_ms: int) -> None:
     """The newest ends of all logs, and what raw reads tell where a group stands at a marker."""
     now = [life.ends[-1] for life in lives.values()]
     moment = np.full(len(slots), T0 + at_ms, dtype=np.int64)
@@ -266,7 +266,7 @@ def status_of(
     lags, losts, all_flags, since_ms, tails = (
         np.array([v], dtype=np.int64) for v in (present, lost, flags, since, tail)
     )
-    now = Present(lag=lags, lost=losts, flags=all_flags, since_ms=since_ms, tail=tails)
+    now = CurrentColumns(lag=lags, lost=losts, flags=all_flags, since_ms=since_ms, tail=tails)
     found = judge(window, row, now, now_ms=round(now_min * MINUTE))
     return LagStatus(int(found[0]))
 

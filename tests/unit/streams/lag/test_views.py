@@ -19,15 +19,15 @@ from kafkakit.streams.lag.decide.limits import (
     CheckResult,
     JudgedBound,
     LagLimits,
+    LagVerdict,
     LimitRules,
     Thresholds,
-    Verdict,
     check_lag,
     parse_count,
     parse_thresholds,
 )
-from kafkakit.streams.lag.decide.measure.ends import TopicFacts
-from kafkakit.streams.lag.decide.measure.owned import OwnedPartitions, left_by_all, with_owned
+from kafkakit.streams.lag.decide.measure.ends import TopicLogSettings
+from kafkakit.streams.lag.decide.measure.owned_partitions import OwnedPartitions, left_by_all, with_owned
 from kafkakit.streams.lag.decide.measure.table import (
     SEVERITY,
     LagStatus,
@@ -40,16 +40,16 @@ from kafkakit.streams.lag.decide.monitors import moved_topics, read_limit_rules
 from kafkakit.streams.lag.decide.views import GroupPartition, ViewLevel, stream_of, view
 from kafkakit.streams.lag.report import line_data, view_sections
 from kafkakit.streams.lag.service_report import datagrams, exposition, families
-from tests.clusters.lag_rows import T0, Bench
+from tests.clusters.lag_rows import T0, Harness
 from tests.invariants.exposition import parse
 
 
 def two_clusters() -> list[LagTable]:
     """Two groups that read the stream `pay` in two clusters, and a plain topic; partition 1 of `slow` is the worst."""
-    one, two = Bench(), Bench()
+    one, two = Harness(), Harness()
     for bench, topics in ((one, ("pay.live.1", "pay.slow.1", "plain")), (two, ("pay.live.2",))):
         for topic in topics:
-            bench.facts(TopicFacts(is_dense=True, is_log_append=True), topic)
+            bench.facts(TopicLogSettings(is_dense=True, is_log_append=True), topic)
             for partition in range(2):
                 bench.end(100, 0, topic=topic, partition=partition)
                 behind = 50 if topic == "pay.slow.1" and partition else 10
@@ -146,7 +146,7 @@ def test_partitions_of_chosen_groups_have_series_of_their_own() -> None:
 
 
 def test_names_with_quotes_newlines_and_bars_are_escaped() -> None:
-    bench = Bench()
+    bench = Harness()
     name = 'a"b\\c\nd|e,f#g'
     bench.commit(name, 5, 0)
     bench.end(9, 1_000)
@@ -157,7 +157,7 @@ def test_names_with_quotes_newlines_and_bars_are_escaped() -> None:
 
 
 def test_stale_figures_are_no_series() -> None:
-    bench = Bench()
+    bench = Harness()
     bench.commit("g", 5, 0)
     bench.end(9, 1_000)
     key = (("cluster", "c1"), ("group", "g"), ("topic", "t"))
@@ -180,8 +180,8 @@ def test_datagrams_hold_whole_lines_and_stay_below_their_size() -> None:
 
 
 def test_rates_eta_and_retention() -> None:
-    bench = Bench()
-    bench.facts(TopicFacts(is_dense=True, is_log_append=True, retention_ms=60_000))
+    bench = Harness()
+    bench.facts(TopicLogSettings(is_dense=True, is_log_append=True, retention_ms=60_000))
     for second in range(0, 100, 10):
         bench.end(1_000 + 10 * second, second * 1_000, start=second)
         bench.commit("fast", 500 + 15 * second, second * 1_000 + 1)
@@ -204,7 +204,7 @@ def test_rates_eta_and_retention() -> None:
 
 
 def test_a_start_that_moves_towards_the_group_foretells_the_loss() -> None:
-    bench = Bench()
+    bench = Harness()
     bench.commit("g", 10_000, 0)
     for minute in range(31):
         bench.end(20_000, minute * 60_000, start=minute * 100)
@@ -215,7 +215,7 @@ def test_a_start_that_moves_towards_the_group_foretells_the_loss() -> None:
 
 def checked(
     critical: LagLimits, warning: LagLimits | None = None, judge: JudgedBound = JudgedBound.LOW
-) -> tuple[Verdict, list[str]]:
+) -> tuple[LagVerdict, list[str]]:
     thresholds = Thresholds(critical=critical, warning=warning or LagLimits(), judge=judge)
     found = check_lag(two_clusters(), LimitRules(default=thresholds))
     return found.verdict, [b.text for b in found.breaches]
@@ -225,38 +225,38 @@ def test_limits_are_judged_on_the_low_bound_unless_told_otherwise() -> None:
     low = max(n.max_low_ms for n in view(two_clusters(), ViewLevel.CLUSTER).lines)
     high = max(n.backlog.high_ms or 0 for n in view(two_clusters(), ViewLevel.CLUSTER).lines)
     assert low < 5_000 < high
-    assert checked(LagLimits(max_time_lag_ms=5_500))[0] is Verdict.OK
-    assert checked(LagLimits(max_time_lag_ms=5_500), judge=JudgedBound.HIGH)[0] is Verdict.CRITICAL
-    assert checked(LagLimits(max_time_lag_ms=high), judge=JudgedBound.HIGH)[0] is Verdict.OK
-    assert checked(LagLimits(max_time_lag_ms=4_000), judge=JudgedBound.ESTIMATE)[0] is Verdict.CRITICAL
+    assert checked(LagLimits(max_time_lag_ms=5_500))[0] is LagVerdict.OK
+    assert checked(LagLimits(max_time_lag_ms=5_500), judge=JudgedBound.HIGH)[0] is LagVerdict.CRITICAL
+    assert checked(LagLimits(max_time_lag_ms=high), judge=JudgedBound.HIGH)[0] is LagVerdict.OK
+    assert checked(LagLimits(max_time_lag_ms=4_000), judge=JudgedBound.ESTIMATE)[0] is LagVerdict.CRITICAL
 
 
 def test_records_statuses_and_severities() -> None:
-    assert checked(LagLimits(max_lag=60)) == (Verdict.OK, [])
-    assert checked(LagLimits(max_lag=59)) == (Verdict.CRITICAL, ["lag 60 is above 59"] * 2)
-    assert checked(LagLimits(max_lag=60), LagLimits(max_lag=59))[0] is Verdict.WARNING
-    assert checked(LagLimits(statuses=frozenset({LagStatus.OK, LagStatus.STOPPED})))[0] is Verdict.CRITICAL
+    assert checked(LagLimits(max_lag=60)) == (LagVerdict.OK, [])
+    assert checked(LagLimits(max_lag=59)) == (LagVerdict.CRITICAL, ["lag 60 is above 59"] * 2)
+    assert checked(LagLimits(max_lag=60), LagLimits(max_lag=59))[0] is LagVerdict.WARNING
+    assert checked(LagLimits(statuses=frozenset({LagStatus.OK, LagStatus.STOPPED})))[0] is LagVerdict.CRITICAL
 
 
 def test_what_is_not_known_is_no_ok() -> None:
-    bench = Bench()
-    assert check_lag([bench.table(0)], LimitRules(default=Thresholds())).verdict is Verdict.UNKNOWN
+    bench = Harness()
+    assert check_lag([bench.table(0)], LimitRules(default=Thresholds())).verdict is LagVerdict.UNKNOWN
     bench.commit("g", 5, 0)
     found = check_lag([bench.table(0)], LimitRules(default=Thresholds(critical=LagLimits(max_lag=10))))
     assert (found.verdict, found.summary) == (
-        Verdict.UNKNOWN, "LAG UNKNOWN - c1 g t/0: the lag is not known now (no answer about the end of the log)",
+        LagVerdict.UNKNOWN, "LAG UNKNOWN - c1 g t/0: the lag is not known now (no answer about the end of the log)",
     )  # fmt: skip
     bench.end(90, 1_000)
     assert (
         check_lag([bench.table(2_000)], LimitRules(default=Thresholds(critical=LagLimits(max_lag=10)))).verdict
-        is Verdict.CRITICAL
+        is LagVerdict.CRITICAL
     )
     assert (
         check_lag([bench.table(99_000)], LimitRules(default=Thresholds(critical=LagLimits(max_lag=1_000)))).verdict
-        is Verdict.UNKNOWN
+        is LagVerdict.UNKNOWN
     )
     endless = Thresholds(critical=LagLimits(max_time_lag_ms=99_000), judge=JudgedBound.HIGH)
-    assert check_lag([bench.table(2_000)], LimitRules(default=endless)).verdict is Verdict.UNKNOWN
+    assert check_lag([bench.table(2_000)], LimitRules(default=endless)).verdict is LagVerdict.UNKNOWN
 
 
 def test_performance_data_and_bounded_reasons() -> None:
@@ -357,13 +357,13 @@ def test_known_keys_and_owners_are_the_hint() -> None:
 EVERY = LagLimits(max_lag=0, max_time_lag_ms=0, min_retention_left_ms=10**12, statuses=frozenset(LagStatus))
 
 
-def judged(bench: Bench, at: int, moved: Mapping[tuple[str, str], str]) -> CheckResult:
+def judged(bench: Harness, at: int, moved: Mapping[tuple[str, str], str]) -> CheckResult:
     return check_lag([bench.table(at)], LimitRules(default=Thresholds(critical=EVERY)), moved)
 
 
 def test_what_is_lost_stopped_or_soon_deleted_is_never_silenced() -> None:
-    bench = Bench()
-    bench.facts(TopicFacts(is_dense=True, is_log_append=True))
+    bench = Harness()
+    bench.facts(TopicLogSettings(is_dense=True, is_log_append=True))
     bench.commit("dead", 10, 0)
     bench.commit("loses", 5, 0, topic="u")
     for minute in range(31):
@@ -375,12 +375,12 @@ def test_what_is_lost_stopped_or_soon_deleted_is_never_silenced() -> None:
     }  # fmt: skip
     assert {b.text.split()[0] for b in found.silenced} == {"lag", "time"}
     assert found.silenced_count == len(found.silenced) == 3
-    assert found.verdict is Verdict.CRITICAL
+    assert found.verdict is LagVerdict.CRITICAL
     assert judged(bench, 1_800_001, {("c2", "t"): "run1", ("c1", "v"): "run1"}).silenced == ()
 
 
 def test_what_is_not_known_is_never_silenced() -> None:
-    bench = Bench()
+    bench = Harness()
     bench.commit("g", 5, 0)
     found = judged(bench, 0, {("c1", "t"): "run1"})
     assert "the lag is not known now" in found.breaches[0].text
@@ -409,7 +409,7 @@ def test_topics_of_unfinished_runs_are_silenced_for_a_bounded_time() -> None:
 
 def held_back() -> LagTable:
     """A group at an open transaction, with 51 records behind it, since 100 s."""
-    bench = Bench()
+    bench = Harness()
     bench.end(10, 0)
     bench.commit("g", 10, 1_000)
     bench.end(61, 2_000, stable=10)
@@ -421,17 +421,18 @@ def test_a_group_that_is_held_back_is_not_ok() -> None:
     rules = LimitRules(default=Thresholds(warning=LagLimits(statuses=frozenset({LagStatus.HELD_BACK}))))
     found = check_lag([held_back()], rules)
     assert (found.verdict, found.summary) == (
-        Verdict.WARNING,
+        LagVerdict.WARNING,
         "LAG WARNING - c1 g t/0: status held_back: readers of committed data wait for a transaction open since "
         "2023-11-14 22:13:21Z",
     )
     found = check_lag([held_back()], LimitRules(default=Thresholds(critical=LagLimits(max_lag=10))))
     assert (found.verdict, found.breaches[0].text) == (
-        Verdict.CRITICAL,
+        LagVerdict.CRITICAL,
         "lag 51 up to the end of the log, past an open transaction, is above 10",
     )
     assert (
-        check_lag([held_back()], LimitRules(default=Thresholds(critical=LagLimits(max_lag=51)))).verdict is Verdict.OK
+        check_lag([held_back()], LimitRules(default=Thresholds(critical=LagLimits(max_lag=51)))).verdict
+        is LagVerdict.OK
     )
 
 
@@ -441,7 +442,7 @@ def test_a_group_that_all_members_left_at_a_transaction_is_stopped() -> None:
     rules = LimitRules(default=Thresholds(critical=LagLimits(statuses=frozenset({LagStatus.STOPPED}))))
     found = check_lag([with_owned(bare, owned, stale_after_ms=90_000)], rules)
     assert (found.verdict, found.summary) == (
-        Verdict.CRITICAL,
+        LagVerdict.CRITICAL,
         "LAG CRITICAL - c1 g t/0: status stopped: the group has no members, and stands at a transaction open since "
         "2023-11-14 22:13:21Z",
     )
@@ -476,7 +477,7 @@ def test_what_holds_a_group_back_is_in_text_json_and_metrics() -> None:
 
 
 def test_a_commit_beyond_the_end_is_critical_or_unknown_and_never_ok() -> None:
-    bench = Bench()
+    bench = Harness()
     bench.commit("g", 1_000, 0)
     bench.end(10, 1_000)
     bench.commit("g", 10, 0, partition=1)
@@ -485,11 +486,11 @@ def test_a_commit_beyond_the_end_is_critical_or_unknown_and_never_ok() -> None:
     critical = Thresholds(critical=LagLimits(max_lag=100, statuses=frozenset({LagStatus.AHEAD})))
     found = check_lag([table], LimitRules(default=critical))
     assert (found.verdict, found.summary) == (
-        Verdict.CRITICAL, "LAG CRITICAL - c1 g t/0: status ahead: the commit is beyond the end of the log",
+        LagVerdict.CRITICAL, "LAG CRITICAL - c1 g t/0: status ahead: the commit is beyond the end of the log",
     )  # fmt: skip
     assert len(found.breaches) == 1
     for limits in (LagLimits(max_lag=100), LagLimits(max_time_lag_ms=1_000_000)):
-        assert check_lag([table], LimitRules(default=Thresholds(critical=limits))).verdict is Verdict.UNKNOWN
+        assert check_lag([table], LimitRules(default=Thresholds(critical=limits))).verdict is LagVerdict.UNKNOWN
     line = view([table], ViewLevel.GROUP_TOPIC).lines[0]
     assert (line.status, line.lag, line.unknown) == (LagStatus.AHEAD, 5, 1)
     note = "g t: commits beyond the end of the log, so the lag is not known: 1"

@@ -12,7 +12,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.streams.lanes.act.dead_letters import RejectCopier, copy_again_and_again
 from kafkakit.streams.lanes.act.reject_ledger import PLACE, RejectLedger
 from kafkakit.streams.lanes.decide import CopyOutcome, SourceRetention, copy_at_ms
-from kafkakit.streams.model.provenance import REJECTS_TOPIC, Reject, read_provenance
+from kafkakit.streams.model.provenance import REJECTS_TOPIC, LedgerReject, read_provenance
 from tests.clusters.streams_batches import Rec, batch
 from tests.rigs.lanes import LaneWorld, failure
 
@@ -120,11 +120,11 @@ def test_an_entry_does_not_lead_to_a_topic_of_another_stream(world: LaneWorld) -
     world.data.producer().send(TopicPartition("salaries", 0), b"secret")
     place = replace(world.origin(), topic="salaries")
     for topic_id in (world.log.places(["salaries"])["salaries"].topic_id, bytes(range(16))):
-        world.ledger.add([Reject(topic_id=topic_id, place=place, failure=failure())])
+        world.ledger.add([LedgerReject(topic_id=topic_id, place=place, failure=failure())])
         outcome = copy(world, None)
         assert (outcome.copied, list(outcome.failed.values())[:1]) == (0, ["its topic is not in the stream's route"])
     live = world.log.places([LIVE.topic])[LIVE.topic].topic_id
-    world.ledger.add([Reject(topic_id=live, place=place, failure=failure())])
+    world.ledger.add([LedgerReject(topic_id=live, place=place, failure=failure())])
     assert list(copy(world, None).lost.values()) == ["its topic was deleted"]
     assert world.values("dlq") == []
 

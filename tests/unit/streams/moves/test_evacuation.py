@@ -6,7 +6,7 @@ import pytest
 
 from kafkakit.core.errors import RefusedError, UsageError
 from kafkakit.streams.failover.api import (
-    DeadLetters,
+    DeadLetterChoice,
     EndKind,
     FailoverRequest,
     FenceChoice,
@@ -18,7 +18,7 @@ from kafkakit.streams.model.route import RouteOperation
 from kafkakit.streams.moves.decide import (
     HOUR_MS,
     NOT_PLANNED,
-    Pace,
+    MovePace,
     Series,
     SeriesKind,
     left_over,
@@ -47,7 +47,7 @@ def made(streams: int) -> MovesScene:
 
 
 def test_every_stream_leaves_and_no_more_at_once_than_allowed(scene: MovesScene) -> None:
-    end = scene.evacuate(pace=Pace(at_once=3))
+    end = scene.evacuate(pace=MovePace(at_once=3))
     assert (end.kind, end.left) == (EndKind.DONE, ())
     assert set(scene.where().values()) == {"q"}
     assert end.record.most_open == 3
@@ -56,7 +56,7 @@ def test_every_stream_leaves_and_no_more_at_once_than_allowed(scene: MovesScene)
 
 def test_begins_keep_to_the_hour(scene: MovesScene) -> None:
     began_s = scene.clock.elapsed
-    end = scene.evacuate(pace=Pace(at_once=4, per_hour=1))
+    end = scene.evacuate(pace=MovePace(at_once=4, per_hour=1))
     assert end.kind is EndKind.DONE
     assert most_in_an_hour(end.record.begins_ms) == 1
     assert scene.clock.elapsed - began_s >= 3 * HOUR_MS / 1000
@@ -66,12 +66,12 @@ def test_begins_keep_to_the_hour(scene: MovesScene) -> None:
 def test_the_hour_counts_begins_of_the_process_before_and_of_the_plan_before(scene: MovesScene) -> None:
     scene.readers.clear()
     scene.write("orders.live.1")
-    scene.evacuate(pace=Pace(at_once=1))
+    scene.evacuate(pace=MovePace(at_once=1))
     first = scene.record().begins_ms
     assert len(first) == 4
     scene.readers.append("billing")
     scene.add_stream("late")
-    end = scene.evacuate(pace=Pace(at_once=1, per_hour=4), replan=True)
+    end = scene.evacuate(pace=MovePace(at_once=1, per_hour=4), replan=True)
     assert end.record.series.earlier_ms == first
     assert end.kind is EndKind.DONE
     assert most_in_an_hour((*first, *end.record.begins_ms)) == 4
@@ -115,7 +115,7 @@ def test_a_stream_that_came_later_is_listed_and_planned_next(scene: MovesScene) 
     planner = scene.planner()
     series = planner.evacuation("p", ["q"])
     scene.add_stream("late")
-    end = scene.carry_out(series, None, Pace(at_once=2))
+    end = scene.carry_out(series, None, MovePace(at_once=2))
     assert [(each.stream, each.why) for each in end.left] == [("late", NOT_PLANNED)]
     assert end.kind is EndKind.WAITING
     assert scene.evacuate().kind is EndKind.DONE
@@ -125,7 +125,7 @@ def test_a_stream_that_was_deleted_meanwhile_is_done(scene: MovesScene) -> None:
     series = scene.planner().evacuation("p", ["q"])
     scene.routes.delete("s2", scene.routes.existing("s2").route, by="me", what="x", at_ms=2)
     scene.names.remove("s2")
-    end = scene.carry_out(series, None, Pace(at_once=2))
+    end = scene.carry_out(series, None, MovePace(at_once=2))
     assert (end.kind, end.record.ends["s2"].reason) == (EndKind.DONE, "deleted")
     assert len(end.record.begins_ms) == 3
 
@@ -142,7 +142,7 @@ def test_lanes_on_other_clusters_stay(scene: MovesScene) -> None:
     scene.add_stream("two", lanes=("live", "slow"))
     scene.add_stream("other", cluster="r")
     scene.tick()
-    scene.evacuate("q", pace=Pace(at_once=9))
+    scene.evacuate("q", pace=MovePace(at_once=9))
     request = scene.request(stream="two", to="p", lanes=("slow",))
     operation = StreamOperation(scene.ports(), request)
     operation.advance(wait_s=60)
@@ -210,10 +210,10 @@ def test_a_process_that_ends_at_any_write_is_continued_within_the_pace(*, after:
         scene = made(2)
         scene.store.cut, scene.store.after = scene.store.count + number, after
         try:
-            scene.evacuate(pace=Pace(at_once=1, per_hour=2))
+            scene.evacuate(pace=MovePace(at_once=1, per_hour=2))
         except Killed:
             scene.store.cut = None
-        end = scene.evacuate(pace=Pace(at_once=1, per_hour=2))
+        end = scene.evacuate(pace=MovePace(at_once=1, per_hour=2))
         assert (end.kind, end.left) == (EndKind.DONE, ()), number
         assert set(scene.where().values()) == {"q"}
         assert end.record.most_open <= 1
@@ -238,7 +238,7 @@ def test_a_series_has_the_hash_that_it_had_when_options_were_copied() -> None:
         is_open_by_default=True,
         kind=OperationKind.MOVE,
         order=ReadOrder.STRICT,
-        dead_letters=DeadLetters.COPY,
+        dead_letters=DeadLetterChoice.COPY,
     )
     series = Series(
         kind=SeriesKind.EVACUATE,

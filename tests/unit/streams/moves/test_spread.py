@@ -10,14 +10,14 @@ from kafkakit.streams.moves.decide import (
     HOUR_MS,
     PPM,
     LoadUnit,
-    Pace,
+    MovePace,
     SpreadItem,
     SpreadProblem,
     TopicReading,
     load_of,
     loads_of,
     most_in_an_hour,
-    spread,
+    spread_streams,
 )
 
 
@@ -46,7 +46,7 @@ def problems(draw: st.DrawFn) -> SpreadProblem:
 @given(problem=problems(), within=st.sampled_from([0, 50_000, 300_000]))
 @settings(max_examples=60, deadline=None)
 def test_no_assignment_is_better_and_the_bound_holds(problem: SpreadProblem, within: int) -> None:
-    answer = spread(problem, within)
+    answer = spread_streams(problem, within)
     slack = len(problem.items) + 2
     every = list(product(range(len(problem.capacities)), repeat=len(problem.items)))
     best = min(largest(problem, at) for at in every)
@@ -60,33 +60,33 @@ def test_no_assignment_is_better_and_the_bound_holds(problem: SpreadProblem, wit
 
 def test_what_is_even_already_does_not_move() -> None:
     items = tuple(SpreadItem(load=10, home=number % 2) for number in range(10))
-    answer = spread(SpreadProblem(items=items, capacities=(100, 100), fixed=(0, 0)), 50_000)
+    answer = spread_streams(SpreadProblem(items=items, capacities=(100, 100), fixed=(0, 0)), 50_000)
     assert [item.home for item in items] == list(answer.at)
     assert (answer.largest_ppm, answer.is_proven) == (PPM // 2, True)
 
 
 def test_what_carries_nothing_stays() -> None:
     items = (*(SpreadItem(load=0, home=1) for _ in range(3)), *(SpreadItem(load=70, home=0) for _ in range(2)))
-    answer = spread(SpreadProblem(items=items, capacities=(1000, 1000), fixed=(0, 0)))
+    answer = spread_streams(SpreadProblem(items=items, capacities=(1000, 1000), fixed=(0, 0)))
     assert (answer.at[:3], sorted(answer.at[3:])) == ((1, 1, 1), [0, 1])
 
 
 def test_within_a_share_of_the_best_less_is_moved() -> None:
     items = (*(SpreadItem(load=10, home=0) for _ in range(11)), *(SpreadItem(load=10, home=1) for _ in range(9)))
     problem = SpreadProblem(items=items, capacities=(1000, 1000), fixed=(0, 0))
-    assert moved(problem, spread(problem).at) == 10
-    assert moved(problem, spread(problem, 100_000).at) == 0
+    assert moved(problem, spread_streams(problem).at) == 10
+    assert moved(problem, spread_streams(problem, 100_000).at) == 0
 
 
 def test_capacities_count() -> None:
     items = tuple(SpreadItem(load=10) for _ in range(9))
-    answer = spread(SpreadProblem(items=items, capacities=(100, 200), fixed=(0, 0)))
+    answer = spread_streams(SpreadProblem(items=items, capacities=(100, 200), fixed=(0, 0)))
     assert sorted(answer.at) == [0] * 3 + [1] * 6
 
 
 def test_a_large_problem_is_spread_without_the_solver_and_says_how_good_that_is() -> None:
     items = tuple(SpreadItem(load=1 + number % 97, home=0) for number in range(2100))
-    answer = spread(SpreadProblem(items=items, capacities=(10**6,) * 10, fixed=(0,) * 10), 50_000)
+    answer = spread_streams(SpreadProblem(items=items, capacities=(10**6,) * 10, fixed=(0,) * 10), 50_000)
     assert answer.bound_ppm <= answer.largest_ppm <= answer.bound_ppm * 1.05 + 1
 
 
@@ -111,7 +111,7 @@ def test_a_load_is_what_came_in_the_window(before: int, after: int, size: int, u
 )
 @settings(max_examples=80, deadline=None)
 def test_no_hour_has_more_begins_than_allowed(gaps: list[int], per_hour: int) -> None:
-    pace, now_ms, begins = Pace(at_once=1, per_hour=per_hour), 0, list[int]()
+    pace, now_ms, begins = MovePace(at_once=1, per_hour=per_hour), 0, list[int]()
     for gap in gaps:
         now_ms += gap
         wait_ms = pace.wait_ms(begins, now_ms)

@@ -9,7 +9,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
 from kafkakit.streams.model.log_batches import Batch, LogRecord, RecordFault, batches_of, headers_of, records_of
 from kafkakit.streams.records.act import RecordReader
-from kafkakit.streams.records.decide import Found, TransactionOutcome, parse_place, records_report
+from kafkakit.streams.records.decide import ReadResult, TransactionOutcome, parse_place, records_report
 from tests.clusters.streams_batches import Rec, batch, marker
 from tests.fakes.admin import FakeClock
 from tests.fakes.log import FakeLog
@@ -20,7 +20,7 @@ MS = 1_758_335_260_726
 PRODUCER = (7, 2)
 
 
-class Scene:
+class Harness:
     """A partition, and what read_committed consumers get of it."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Scene:
         self.data.records += [Record(partition=KEY, offset=offset, value=value, **more) for offset in offsets]
         self.data.next_offset = self.log.log(KEY).end
 
-    def read(self, offset: int, count: int = 1) -> Found:
+    def read(self, offset: int, count: int = 1) -> ReadResult:
         return RecordReader(self.log, self.data, self.clock, wait_s=5).read(KEY, offset, count)
 
     def shown(self, offset: int, count: int = 1, most: int = 100) -> str:
@@ -39,8 +39,8 @@ class Scene:
 
 
 @pytest.fixture
-def scene() -> Scene:
-    return Scene()
+def scene() -> Harness:
+    return Harness()
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_another_form_is_a_usage_error_that_names_the_form(text: str) -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "zstd"])
-def test_a_record_with_everything_it_has(scene: Scene, codec: str) -> None:
+def test_a_record_with_everything_it_has(scene: Harness, codec: str) -> None:
     headers = ((b"trace", b"abc"), (b"none", None), (b"\xff", b"\xfe"))
     records = [Rec(b"k0", b"v0"), Rec(b"\x00\xff", "gr\u00fcn\x1b[2J".encode(), 5, headers=headers), Rec(b"k2", None)]
     scene.log.append(KEY, batch(0, records, base_ms=MS, codec=codec))
@@ -81,14 +81,14 @@ def test_a_record_with_everything_it_has(scene: Scene, codec: str) -> None:
     assert "  value        null" in scene.shown(2)
 
 
-def test_the_brokers_time_is_told_from_the_producers(scene: Scene) -> None:
+def test_the_brokers_time_is_told_from_the_producers(scene: Harness) -> None:
     scene.log.append(KEY, batch(0, [Rec(None, b"")], base_ms=MS, max_ms=MS + 9, log_append_time=True))
     assert "  time         2025-09-20T02:27:40.735Z (LogAppendTime)\n  key          null\n  value        empty" in (
         scene.shown(0)
     )
 
 
-def test_long_values_are_cut_between_characters_and_their_size_is_told(scene: Scene) -> None:
+def test_long_values_are_cut_between_characters_and_their_size_is_told(scene: Harness) -> None:
     scene.log.append(KEY, batch(0, [Rec(None, "\u00fc".encode() * 50), Rec(None, b"\xff" * 50)]))
     assert f"value        {chr(0xFC) * 3} (100 bytes, the first 7 shown)" in scene.shown(0, most=7)
     assert "value        hex ffffffffffffff (50 bytes, the first 7 shown)" in scene.shown(1, most=7)
@@ -99,7 +99,7 @@ def test_long_values_are_cut_between_characters_and_their_size_is_told(scene: Sc
     ]
 
 
-def test_an_offset_without_a_record_has_a_reason(scene: Scene) -> None:
+def test_an_offset_without_a_record_has_a_reason(scene: Harness) -> None:
     scene.log.append(KEY, batch(0, [Rec(None, b"v")] * 10))
     scene.log.place(KEY, batch(20, [Rec(None, b"w"), Rec(None, b"x", offset_delta=4)], last_offset_delta=6))
     assert scene.read(27).problem == "beyond the end: the next record gets offset 27"
@@ -116,14 +116,14 @@ def test_an_offset_without_a_record_has_a_reason(scene: Scene) -> None:
     assert "the log is empty, the next offset is 27" in scene.shown(27)
 
 
-def test_batches_that_compaction_emptied_are_passed_over(scene: Scene) -> None:
+def test_batches_that_compaction_emptied_are_passed_over(scene: Harness) -> None:
     for first in (0, 10, 20):
         scene.log.place(KEY, batch(first, [], last_offset_delta=9))
     scene.log.place(KEY, batch(30, [Rec(None, b"x")]))
     assert scene.read(3).problem == "compacted away: the next record is at 30"
 
 
-def test_transactions_are_told_by_their_end(scene: Scene) -> None:
+def test_transactions_are_told_by_their_end(scene: Harness) -> None:
     one = [Rec(None, b"v")]
     scene.log.append(KEY, batch(0, one, transactional=True, producer=PRODUCER), marker(0, PRODUCER, commits=True))
     scene.log.append(KEY, batch(0, one, transactional=True, producer=PRODUCER), marker(0, PRODUCER, commits=False))
@@ -144,7 +144,7 @@ def test_transactions_are_told_by_their_end(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("codec", ["snappy", "lz4"])
-def test_what_is_not_inflated_here_comes_from_a_consumer(scene: Scene, codec: str) -> None:
+def test_what_is_not_inflated_here_comes_from_a_consumer(scene: Harness, codec: str) -> None:
     kept = [Rec(None, b"v", offset_delta=1), Rec(None, None, offset_delta=3)]
     scene.log.append(KEY, batch(0, kept, codec=codec), batch(0, [Rec(None, b"w")]))
     scene.commit(1, value=b"plain", at_ms=MS, headers=(("h", None),))
@@ -160,7 +160,7 @@ def test_what_is_not_inflated_here_comes_from_a_consumer(scene: Scene, codec: st
     assert [one.offset for one in scene.read(2, 2).entries] == [3, 4]
 
 
-def test_what_only_a_consumer_could_inflate_and_does_not_get_is_named(scene: Scene) -> None:
+def test_what_only_a_consumer_could_inflate_and_does_not_get_is_named(scene: Harness) -> None:
     one = [Rec(None, b"v")]
     scene.log.append(KEY, batch(0, one * 2, codec="lz4", transactional=True, producer=PRODUCER))
     scene.log.append(KEY, marker(0, PRODUCER, commits=False), batch(0, one, transactional=True, producer=PRODUCER))
@@ -173,7 +173,7 @@ def test_what_only_a_consumer_could_inflate_and_does_not_get_is_named(scene: Sce
     assert (behind.problem, behind.entries[0].instead[:25]) == ("", "batch compressed with lz4")
 
 
-def test_a_consumer_that_gives_nothing_leaves_the_end_unknown(scene: Scene) -> None:
+def test_a_consumer_that_gives_nothing_leaves_the_end_unknown(scene: Harness) -> None:
     scene.log.append(KEY, batch(0, [Rec(None, b"v")], transactional=True, producer=PRODUCER))
     scene.log.append(KEY, marker(0, PRODUCER, commits=True))
     scene.data.next_offset = 99
@@ -191,7 +191,7 @@ def test_a_consumer_that_gives_nothing_leaves_the_end_unknown(scene: Scene) -> N
         scene.read(0)
 
 
-def test_damage_is_one_failure(scene: Scene) -> None:
+def test_damage_is_one_failure(scene: Harness) -> None:
     whole = batch(0, [Rec(None, b"v")] * 2, codec="zstd")
     scene.log.append(KEY, whole[:61] + bytes(len(whole) - 61))
     assert scene.read(0).entries[0].instead == "unreadable: broken zstd data"
@@ -202,7 +202,7 @@ def test_damage_is_one_failure(scene: Scene) -> None:
         scene.read(2)
 
 
-def test_a_partition_that_does_not_exist_is_a_usage_error(scene: Scene) -> None:
+def test_a_partition_that_does_not_exist_is_a_usage_error(scene: Harness) -> None:
     reader = RecordReader(scene.log, scene.data, scene.clock, wait_s=5)
     for key in (TopicPartition("it's\x1b", 0), TopicPartition(KEY.topic, 7)):
         with pytest.raises(UsageError) as caught:

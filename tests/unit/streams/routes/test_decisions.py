@@ -22,12 +22,19 @@ from kafkakit.streams.model.route import (
     encode_route,
     segment_problem,
 )
-from kafkakit.streams.model.route_edits import existing_lane, paused, with_lane, with_quotas, with_topic, without_lane
+from kafkakit.streams.model.route_edits import (
+    existing_lane,
+    pause_lane,
+    with_lane,
+    with_quotas,
+    with_topic,
+    without_lane,
+)
 from kafkakit.streams.routes.decide import (
+    ReadingGroup,
     RouteChange,
     RouteFacts,
     SegmentFacts,
-    SegmentReader,
     in_effect,
     lane_shapes,
     lane_values,
@@ -80,10 +87,10 @@ def test_only_a_lane_with_an_active_segment_is_resumed() -> None:
     stopped = replace(idle.lanes[0], is_paused=True, segments=idle.lanes[0].segments[1:])
     parked = replace(idle, lanes=(stopped,))
     with pytest.raises(RefusedError, match="no active segment"):
-        paused(parked, "live", is_paused=False)
+        pause_lane(parked, "live", is_paused=False)
     added = with_topic("orders", parked, "live", segment(0, topic="more"))
     assert [s.state for s in added.lanes[0].segments] == [SegmentState.OPENED, SegmentState.ACTIVE]
-    assert paused(added, "live", is_paused=False).lanes[0].is_paused is False
+    assert pause_lane(added, "live", is_paused=False).lanes[0].is_paused is False
 
 
 def test_a_topic_that_was_created_again_takes_the_place_of_the_one_that_is_gone() -> None:
@@ -169,10 +176,10 @@ def test_unread_records(commits: Mapping[int, int | None], unread: int | None) -
 def test_a_lane_is_read_when_every_reader_of_the_stream_has_read_it() -> None:
     whole = replace(route("orders", "live", "slow"), groups=(GroupRule(name="must"),))
 
-    def reader(number: int, group: str, unread: int | None) -> SegmentReader:
-        return SegmentReader(segment=number, group=group, state=GroupState.EMPTY, members=0, unread=unread)
+    def reader(number: int, group: str, unread: int | None) -> ReadingGroup:
+        return ReadingGroup(segment=number, group=group, state=GroupState.EMPTY, members=0, unread=unread)
 
-    def reasons(slow: SegmentFacts, *readers: SegmentReader, unknown: tuple[str, ...] = ()) -> list[str]:
+    def reasons(slow: SegmentFacts, *readers: ReadingGroup, unknown: tuple[str, ...] = ()) -> list[str]:
         facts = RouteFacts(segments={1: SegmentFacts(records=0), 2: slow}, readers=readers, unknown=unknown)
         return list(unread_reasons(whole, whole.lanes[1], facts))
 
@@ -208,7 +215,7 @@ def test_no_name_of_a_group_leaves_its_label() -> None:
     name = 'x"]\n  r1 --> evil["<b>&amp;`;#\x1b'
     facts = RouteFacts(
         segments={1: SegmentFacts(records=0)},
-        readers=(SegmentReader(segment=1, group=name, state=GroupState.EMPTY, members=0, unread=0),),
+        readers=(ReadingGroup(segment=1, group=name, state=GroupState.EMPTY, members=0, unread=0),),
     )
     lines = list(mermaid_lines(stream_graph([(route(), facts)])))
     (label,) = [line for line in lines if "evil" in line]

@@ -5,7 +5,7 @@ and the new base is its first hole. So base never passes a pending offset, whate
 nothing of metadata or clusters. A state is written in the dialect that the group's clients read, or there is a reason
 why that cannot be.
 
-`Observed` is what an edit looks at before it is decided: one group, its commits, and the logs that they belong to.
+`GroupObservation` is what an edit looks at before it is decided: one group, its commits, and their logs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,14 +15,14 @@ from datetime import datetime
 from kafkakit.core.cluster_facts import CommittedOffset, GroupDescription, LogSpan
 from kafkakit.core.errors import RefusedError
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import count_of
 from kafkakit.streams.commits.decide.editing.edit import (
     Delete,
     EditRequest,
-    Landing,
     Reject,
     Replay,
     Reset,
+    ResetTarget,
     Skip,
     Translate,
     Unack,
@@ -43,7 +43,7 @@ from kafkakit.streams.model.dialects.registry import DIALECTS, WITHOUT_METADATA,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class WantedState:
     """A verb's answer for one partition; `may_pass` are the offsets that it was told to count as done."""
 
     state: CommitState
@@ -86,7 +86,7 @@ class SeenPartition:
         return WITHOUT_METADATA.name if self.reading is None else self.reading.dialect
 
 
-def wanted(seen: SeenPartition, request: EditRequest) -> Wanted:
+def apply_verb(seen: SeenPartition, request: EditRequest) -> WantedState:
     """Carry the verb out on the partition's state; raises `RefusedError` where it makes no sense there."""
     verb = request.verb
     if isinstance(verb, Delete):
@@ -99,7 +99,7 @@ def wanted(seen: SeenPartition, request: EditRequest) -> Wanted:
             f"{seen.partition}: the group committed nothing there", hint="commits reset gives it a first offset"
         )
     if isinstance(verb, Translate):
-        return Wanted(state=state)
+        return WantedState(state=state)
     if isinstance(verb, Replay):
         return _replay(seen, state, verb, request)
     _check_inside(seen, verb.offsets, request)
@@ -108,16 +108,16 @@ def wanted(seen: SeenPartition, request: EditRequest) -> Wanted:
     return _finish(seen, state, verb)
 
 
-def _finish(seen: SeenPartition, state: CommitState, verb: Skip | Reject) -> Wanted:
+def _finish(seen: SeenPartition, state: CommitState, verb: Skip | Reject) -> WantedState:
     done = all_done(state)
     acted = verb.offsets.minus(done)
     notes = []
     if idle := verb.offsets.intersection(done):
-        notes.append(f"{ranges_text(idle)}: done already, nothing to do for {_them(idle)}")
+        notes.append(f"{ranges_text(idle)}: done already, nothing to do for {_pronoun(idle)}")
     if not acted:
-        return Wanted(state=state, notes=tuple(notes))
+        return WantedState(state=state, notes=tuple(notes))
     kind = MarkState.REJECTED if isinstance(verb, Reject) else MarkState.SKIPPED
-    marks = marked(state.marks, acted, kind)
+    marks = mark_offsets(state.marks, acted, kind)
     held = held_back(done.union(acted), marks)
     if held.given_up is not None:
         if held.given_up < seen.span.start:
@@ -130,7 +130,7 @@ def _finish(seen: SeenPartition, state: CommitState, verb: Skip | Reject) -> Wan
             f"the record at {held.given_up} will be delivered again"
         )
     after = state_of(held.done, state, marks)
-    return Wanted(
+    return WantedState(
         state=replace(after, forgotten=_still_forgotten(seen, state, after)), may_pass=acted, notes=tuple(notes)
     )
 
@@ -144,18 +144,18 @@ def _still_forgotten(seen: SeenPartition, before: CommitState, after: CommitStat
     return min(before.forgotten, unsure.count)
 
 
-def _unack(state: CommitState, offsets: OffsetRanges) -> Wanted:
+def _unack(state: CommitState, offsets: OffsetRanges) -> WantedState:
     done = all_done(state)
     acted = offsets.intersection(done)
     notes: tuple[str, ...] = ()
     if idle := offsets.minus(done):
-        notes = (f"{ranges_text(idle)}: pending already, nothing to do for {_them(idle)}",)
+        notes = (f"{ranges_text(idle)}: pending already, nothing to do for {_pronoun(idle)}",)
     if not acted:
-        return Wanted(state=state, notes=notes)
-    return Wanted(state=state_of(done.minus(acted), state, marked(state.marks, acted, None)), notes=notes)
+        return WantedState(state=state, notes=notes)
+    return WantedState(state=state_of(done.minus(acted), state, mark_offsets(state.marks, acted, None)), notes=notes)
 
 
-def _replay(seen: SeenPartition, state: CommitState, verb: Replay, request: EditRequest) -> Wanted:
+def _replay(seen: SeenPartition, state: CommitState, verb: Replay, request: EditRequest) -> WantedState:
     window, notes = _window(seen, verb)
     if verb.offsets is not None:
         _check_inside(seen, window, request)
@@ -165,14 +165,14 @@ def _replay(seen: SeenPartition, state: CommitState, verb: Replay, request: Edit
         notes.append(f"{ranges_text(decided)}: skipped or rejected, and stays so (unack opens it)")
     acted = window.intersection(done).minus(decided)
     if not acted:
-        return Wanted(state=state, notes=(*notes, "nothing in the window is done, so nothing is opened"))
+        return WantedState(state=state, notes=(*notes, "nothing in the window is done, so nothing is opened"))
     after = state_of(done.minus(acted), state, state.marks)
     start, end = window.ranges[0]
     warnings = []
     if after.replay is not None:
         still = f"{after.replay.start}-{after.replay.end - 1}"
         warnings.append(f"the window {still} of an earlier replay stays pending, but is not tagged as one any more")
-    return Wanted(
+    return WantedState(
         state=replace(after, replay=ReplayWindow(start=max(start, after.base), end=end, request_id=verb.request_id)),
         notes=tuple(notes),
         warnings=tuple(warnings),
@@ -193,9 +193,9 @@ def _window(seen: SeenPartition, verb: Replay) -> tuple[OffsetRanges, list[str]]
     return OffsetRanges.of([(start, end)]), notes
 
 
-def _reset(seen: SeenPartition, verb: Reset, request: EditRequest) -> Wanted:
+def _reset(seen: SeenPartition, verb: Reset, request: EditRequest) -> WantedState:
     state = seen.state
-    offset, notes = _landing(seen, verb)
+    offset, notes = _reset_target(seen, verb)
     if not seen.span.start <= offset <= seen.span.end and not request.allows.outside_log:
         target = verb.targets.get(seen.partition)
         named = f"{seen.partition}" if target is None else f"{target.where}: {seen.partition}"
@@ -208,28 +208,28 @@ def _reset(seen: SeenPartition, verb: Reset, request: EditRequest) -> Wanted:
     kept = before.done if verb.keep_done else OffsetRanges()
     if not verb.keep_done and before.done.within(offset, NO_END):
         count = before.done.within(offset, NO_END).count
-        notes.append(f"{counted(count, 'done offset')} above it will be delivered again (--keep-done keeps them)")
+        notes.append(f"{count_of(count, 'done offset')} above it will be delivered again (--keep-done keeps them)")
     after = state_of(below.union(kept), before, before.marks if verb.keep_done else ())
     after = after if verb.keep_done else replace(after, forgotten=0)
     if gone := in_state(before.marks, MarkState.REJECTED).minus(in_state(after.marks, MarkState.REJECTED)):
         notes.append(f"{ranges_text(gone)}: rejected, of which no record will remain")
-    return Wanted(state=after, may_pass=OffsetRanges.of([(0, NO_END)]), notes=tuple(notes))
+    return WantedState(state=after, may_pass=OffsetRanges.of([(0, NO_END)]), notes=tuple(notes))
 
 
-def _landing(seen: SeenPartition, verb: Reset) -> tuple[int, list[str]]:
+def _reset_target(seen: SeenPartition, verb: Reset) -> tuple[int, list[str]]:
     span, state = seen.span, seen.state
-    if verb.landing is Landing.EARLIEST:
+    if verb.landing is ResetTarget.EARLIEST:
         return span.start, []
-    if verb.landing is Landing.LATEST:
+    if verb.landing is ResetTarget.LATEST:
         if span.stable < span.end:
             return span.stable, [f"a transaction is open: {span.end - span.stable} newer offsets will still be read"]
         return span.end, []
-    if verb.landing is Landing.TIME:
+    if verb.landing is ResetTarget.TIME:
         found = seen.offset_at.get(verb.value)
         return (span.stable, ["no record is that new, so it goes to the end"]) if found is None else (found, [])
-    if verb.landing is Landing.FILE:
+    if verb.landing is ResetTarget.FILE:
         return verb.targets[seen.partition].offset, []
-    if verb.landing is Landing.OFFSET:
+    if verb.landing is ResetTarget.OFFSET:
         return verb.value, []
     if state is None:
         raise RefusedError(
@@ -249,7 +249,7 @@ def _check_inside(seen: SeenPartition, offsets: OffsetRanges, request: EditReque
         )
 
 
-def _them(offsets: OffsetRanges) -> str:
+def _pronoun(offsets: OffsetRanges) -> str:
     return "it" if offsets.count == 1 else "them"
 
 
@@ -289,7 +289,7 @@ def state_of(done: OffsetRanges, before: CommitState, marks: Iterable[Mark]) -> 
         done=above,
         watermark=before.watermark if is_dated else None,
         route=before.route,
-        marks=fitting(marks, base, above),
+        marks=fit_marks(marks, base, above),
         replay=open_part(before.replay, base, above),
         forgotten=before.forgotten,
     )
@@ -305,23 +305,25 @@ def open_part(window: ReplayWindow | None, base: int, done: OffsetRanges) -> Rep
     return replace(window, start=start)
 
 
-def fitting(marks: Iterable[Mark], base: int, done: OffsetRanges) -> tuple[Mark, ...]:
+def fit_marks(marks: Iterable[Mark], base: int, done: OffsetRanges) -> tuple[Mark, ...]:
     """What of the marks lies at or above base and agrees with the done set, joined where neighbours are alike."""
     listed = sorted(marks, key=_start)
     end = max((mark.end for mark in listed), default=base)
     closed = [mark for mark in listed if mark.state.is_done]
     waiting = [mark for mark in listed if not mark.state.is_done]
-    return _joined([*_cut(closed, done.within(base, end)), *_cut(waiting, done.gaps(base, max(base, end)))])
+    return _join_marks(
+        [*_cut_marks(closed, done.within(base, end)), *_cut_marks(waiting, done.gaps(base, max(base, end)))]
+    )
 
 
-def marked(marks: Iterable[Mark], offsets: OffsetRanges, state: MarkState | None) -> tuple[Mark, ...]:
+def mark_offsets(marks: Iterable[Mark], offsets: OffsetRanges, state: MarkState | None) -> tuple[Mark, ...]:
     """The marks with these offsets in another state; None takes their marks away."""
     listed = sorted(marks, key=_start)
     end = max((mark.end for mark in listed), default=0)
-    kept = _cut(listed, offsets.gaps(0, end))
+    kept = _cut_marks(listed, offsets.gaps(0, end))
     if state is not None:
         kept += [Mark(start=start, end=end, state=state) for start, end in offsets]
-    return _joined(kept)
+    return _join_marks(kept)
 
 
 def in_state(marks: Iterable[Mark], *states: MarkState) -> OffsetRanges:
@@ -349,7 +351,7 @@ def held_back(done: OffsetRanges, marks: Iterable[Mark]) -> BaseChange:
     return BaseChange(done=done.minus(OffsetRanges.of([(candidate, candidate + 1)])), given_up=candidate)
 
 
-def redated(state: CommitState, before: CommitState, watermark: Watermark | None) -> CommitState:
+def redate(state: CommitState, before: CommitState, watermark: Watermark | None) -> CommitState:
     """The state with another watermark; deferrals, which count from its oldest record, keep their time.
 
     A deferral without a watermark on both sides has no time any more: its mark is dropped, the record is delivered
@@ -367,7 +369,7 @@ def redated(state: CommitState, before: CommitState, watermark: Watermark | None
     return replace(state, watermark=watermark, marks=marks)
 
 
-def _cut(marks: Iterable[Mark], allowed: OffsetRanges) -> list[Mark]:
+def _cut_marks(marks: Iterable[Mark], allowed: OffsetRanges) -> list[Mark]:
     """The parts of sorted, disjoint marks that lie in a set; costs the sum of both."""
     parts: list[Mark] = []
     ranges, at = allowed.ranges, 0
@@ -386,7 +388,7 @@ def _start(mark: Mark) -> int:
     return mark.start
 
 
-def _joined(marks: Iterable[Mark]) -> tuple[Mark, ...]:
+def _join_marks(marks: Iterable[Mark]) -> tuple[Mark, ...]:
     joined: list[Mark] = []
     for mark in sorted(marks, key=_start):
         last = joined[-1] if joined else None
@@ -398,7 +400,7 @@ def _joined(marks: Iterable[Mark]) -> tuple[Mark, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
+class GroupObservation:
     """One group at `taken_at`. `dialects` are those of all its commits; `limit_chars` is what the brokers accept.
 
     `shared` counts the partitions that a share group has state for.
@@ -412,7 +414,7 @@ class Observed:
     limit_chars: int
     shared: int = 0
 
-    def with_times(self, times: Mapping[TopicPartition, Mapping[int, int]]) -> "Observed":
+    def with_times(self, times: Mapping[TopicPartition, Mapping[int, int]]) -> "GroupObservation":
         """Add the record times of more offsets."""
         reported = tuple(
             replace(seen, time_at={**seen.time_at, **times.get(seen.partition, {})}) for seen in self.partitions
@@ -420,7 +422,7 @@ class Observed:
         return replace(self, partitions=reported)
 
 
-def dialect_for(seen: SeenPartition, observed: Observed, requested: str) -> str:
+def dialect_for(seen: SeenPartition, observed: GroupObservation, requested: str) -> str:
     """The dialect to write: the one asked for, else the commit's own, else the only one that the group uses.
 
     An offset alone is committed by clients of every dialect, so the group's other commits count.
@@ -433,7 +435,9 @@ def dialect_for(seen: SeenPartition, observed: Observed, requested: str) -> str:
     return others[0].name if len(others) == 1 else WITHOUT_METADATA.name
 
 
-def encoded(seen: SeenPartition, observed: Observed, state: CommitState, dialect: Dialect) -> EncodedMetadata:
+def encode_state(
+    seen: SeenPartition, observed: GroupObservation, state: CommitState, dialect: Dialect
+) -> EncodedMetadata:
     """The metadata for the state; raises `RefusedError` where the dialect does not hold it, or not in its limit."""
     rejected = in_state(state.marks, MarkState.REJECTED)
     if rejected and not dialect.holds_details:
@@ -444,7 +448,7 @@ def encoded(seen: SeenPartition, observed: Observed, state: CommitState, dialect
     if state.done and not dialect.holds_done:
         raise RefusedError(
             f"{seen.partition}: a {dialect.noun} is one offset: from {state.base} on everything would be read, "
-            f"with {counted(state.done.count, 'offset')} that should stay done ({ranges_text(state.done)})",
+            f"with {count_of(state.done.count, 'offset')} that should stay done ({ranges_text(state.done)})",
             hint=_one_offset_hint(seen, state, dialect),
         )
     limit = min(observed.limit_chars, dialect.client_limit_chars or observed.limit_chars) - dialect.spare_chars
@@ -483,7 +487,7 @@ def losses(reading: Reading | None, state: CommitState, dialect: Dialect) -> tup
     lost: list[str] = []
     if not dialect.holds_details:
         lost += [
-            f"{ranges_text(offsets)} {_fate(kind, dialect)}"
+            f"{ranges_text(offsets)} {_fate_text(kind, dialect)}"
             for kind in (MarkState.REJECTED, MarkState.SKIPPED, MarkState.RETRYING, MarkState.DEFERRED)
             if (offsets := in_state(state.marks, kind))
         ]
@@ -500,11 +504,11 @@ def losses(reading: Reading | None, state: CommitState, dialect: Dialect) -> tup
     if reading.processor:
         lost.append(f"processor metadata of Kafka Streams ({', '.join(sorted(reading.processor))})")
     if not dialect_named(reading.dialect).is_understood:
-        lost.append(f"metadata of an unknown dialect ({counted(reading.chars, 'character')})")
+        lost.append(f"metadata of an unknown dialect ({count_of(reading.chars, 'character')})")
     return tuple(lost)
 
 
-def _fate(kind: MarkState, dialect: Dialect) -> str:
+def _fate_text(kind: MarkState, dialect: Dialect) -> str:
     if kind.is_done and not dialect.holds_done:
         return f"is not {kind.name.lower()} any more, and will be delivered"
     if kind.is_done:

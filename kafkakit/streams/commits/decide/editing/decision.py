@@ -11,18 +11,18 @@ from datetime import datetime
 from kafkakit.core.cluster_facts import CommittedOffset, GroupDescription, GroupState, GroupType, ItemError
 from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.quantities import counted
-from kafkakit.core.text import printable, shown_name, some
+from kafkakit.core.quantities import count_of
+from kafkakit.core.text import few_of, sanitize, shown_name
 from kafkakit.streams.commits.decide.editing.changes import (
-    Observed,
+    GroupObservation,
     SeenPartition,
-    Wanted,
+    WantedState,
     all_done,
+    apply_verb,
     dialect_for,
-    encoded,
+    encode_state,
     losses,
-    redated,
-    wanted,
+    redate,
 )
 from kafkakit.streams.commits.decide.editing.edit import (
     CommitChange,
@@ -31,6 +31,7 @@ from kafkakit.streams.commits.decide.editing.edit import (
     EditPlan,
     EditRecord,
     EditRequest,
+    EditVerdict,
     PartitionEdit,
     Reject,
     Replay,
@@ -38,7 +39,6 @@ from kafkakit.streams.commits.decide.editing.edit import (
     Skip,
     Translate,
     Verb,
-    Verdict,
     same_commit,
     verb_name,
 )
@@ -50,7 +50,7 @@ from kafkakit.streams.model.dialects.registry import WITHOUT_METADATA, dialect_n
 MOST_REASONS = 3
 
 
-def decide_edit(observed: Observed, request: EditRequest, words: Iterable[str] = ()) -> EditPlan:
+def decide_edit(observed: GroupObservation, request: EditRequest, words: Iterable[str] = ()) -> EditPlan:
     """Plan an edit of all partitions that were seen; `words` say how the request was understood.
 
     Raises `RefusedError` when one of them cannot be done as asked: an edit is whole or not at all.
@@ -83,7 +83,7 @@ def decide_edit(observed: Observed, request: EditRequest, words: Iterable[str] =
     )
 
 
-def _deletion_words(verb: Verb, observed: Observed) -> tuple[str, ...]:
+def _deletion_words(verb: Verb, observed: GroupObservation) -> tuple[str, ...]:
     """What a deletion is about beside commits: a group without any, the state of a share group, a live group."""
     if not isinstance(verb, Delete):
         return ()
@@ -92,11 +92,11 @@ def _deletion_words(verb: Verb, observed: Observed) -> tuple[str, ...]:
         if not is_live(group):
             return ()
         return (
-            f"the group is live ({counted(len(group.members), 'member')}): brokers refuse if a member is subscribed to "
-            "the topic",
+            f"the group is live ({count_of(len(group.members), 'member')}): brokers refuse if a member is subscribed "
+            "to the topic",
         )
     if group.type is GroupType.SHARE:
-        places = counted(observed.shared, "partition")
+        places = count_of(observed.shared, "partition")
         return (f"a share group: its state for {places} is deleted with it, and undo cannot restore that",)
     return () if observed.partitions else ("the group has no commits: only the group itself is deleted",)
 
@@ -111,18 +111,18 @@ def times_wanted(plan: EditPlan) -> Mapping[TopicPartition, frozenset[int]]:
     return wanted_at
 
 
-def _edit(seen: SeenPartition, observed: Observed, request: EditRequest) -> PartitionEdit:
+def _edit(seen: SeenPartition, observed: GroupObservation, request: EditRequest) -> PartitionEdit:
     if isinstance(request.verb, Delete):
         return _deletion(seen)
     _check_adoption(seen, request)
-    aim = wanted(seen, request)
+    aim = apply_verb(seen, request)
     verb = request.verb
     name = verb.to if isinstance(verb, Translate) else dialect_for(seen, observed, request.allows.dialect)
     dialect = dialect_named(name)
     is_broken = seen.reading is not None and (seen.reading.problem is not None or seen.has_nul != dialect.ends_with_nul)
     stays = aim.state == seen.state and name == seen.dialect
     if stays and not isinstance(verb, Reset) and not (is_broken and isinstance(verb, Translate)):
-        return _unchanged(seen, aim)
+        return _unchanged_edit(seen, aim)
     if not dialect.is_understood and not isinstance(verb, Reset):
         raise RefusedError(
             f"{seen.partition}: its commit carries metadata of an unknown dialect",
@@ -134,12 +134,12 @@ def _edit(seen: SeenPartition, observed: Observed, request: EditRequest) -> Part
         notes += [f"lost: {words}" for words in losses(seen.reading, state, dialect)]
         if state.done and not dialect.holds_done:
             forgotten = state.done.count
-            notes.append(f"lost: {counted(forgotten, 'acknowledgement')} above {state.base}")
+            notes.append(f"lost: {count_of(forgotten, 'acknowledgement')} above {state.base}")
             state = CommitState(base=state.base)
-    written = encoded(seen, observed, state, dialect)
+    written = encode_state(seen, observed, state, dialect)
     forgotten += written.forgotten
     if written.forgotten or written.left_out:
-        notes.append(_coarsened(seen, observed, written, request))
+        notes.append(_coarsened_text(seen, observed, written, request))
     after = CommittedOffset(
         offset=state.base, metadata=dialect.stored(written.text), leader_epoch=_epoch(seen, state.base)
     )
@@ -153,17 +153,17 @@ def _edit(seen: SeenPartition, observed: Observed, request: EditRequest) -> Part
         dialect_after=found.dialect,
         state_before=seen.state,
         state_after=found.state,
-        reopened=_held(_done(seen.state).minus(all_done(found.state)), seen),
-        passed=_held(all_done(found.state).minus(_done(seen.state)), seen),
+        reopened=_held_offsets(_done_offsets(seen.state).minus(all_done(found.state)), seen),
+        passed=_held_offsets(all_done(found.state).minus(_done_offsets(seen.state)), seen),
         forgotten=forgotten,
         notes=(*notes, *written.notes),
         warnings=(
-            *_unusable(seen),
+            *_unusable_warnings(seen),
             *_newly_bound(seen, found),
             *aim.warnings,
-            *_missed(request, aim, found.state),
+            *_missed_warnings(request, aim, found.state),
             *written.warnings,
-            *_spilled(seen),
+            *_spilled_warnings(seen),
         ),
     )
     _check_sound(seen, aim, state, found.state)
@@ -173,15 +173,15 @@ def _edit(seen: SeenPartition, observed: Observed, request: EditRequest) -> Part
 
 def _deletion(seen: SeenPartition) -> PartitionEdit:
     if seen.committed is None:
-        return replacing(seen, None, "has no commit, so there is nothing to delete")
+        return replace_commit(seen, None, "has no commit, so there is nothing to delete")
     if seen.is_gone:
-        return replacing(seen, None, "the partition does not exist any more: undo cannot restore its commit")
-    pending = OffsetRanges.of([(seen.span.start, seen.span.end)]).minus(_done(seen.state))
-    return replacing(
+        return replace_commit(seen, None, "the partition does not exist any more: undo cannot restore its commit")
+    pending = OffsetRanges.of([(seen.span.start, seen.span.end)]).minus(_done_offsets(seen.state))
+    return replace_commit(
         seen,
         None,
         "without a commit consumers start where their auto.offset.reset says: earliest delivers the whole log again, "
-        f"latest passes over {counted(pending.count, 'pending offset')}",
+        f"latest passes over {count_of(pending.count, 'pending offset')}",
     )
 
 
@@ -196,20 +196,22 @@ def _check_adoption(seen: SeenPartition, request: EditRequest) -> None:
         )
 
 
-def _coarsened(seen: SeenPartition, observed: Observed, written: EncodedMetadata, request: EditRequest) -> str:
+def _coarsened_text(
+    seen: SeenPartition, observed: GroupObservation, written: EncodedMetadata, request: EditRequest
+) -> str:
     lost = list(written.left_out)
     if written.forgotten:
-        lost.insert(0, f"{counted(written.forgotten, 'acknowledgement')} (those records are delivered again)")
+        lost.insert(0, f"{count_of(written.forgotten, 'acknowledgement')} (those records are delivered again)")
     words = f"the state does not fit {observed.limit_chars} characters; left out: {', '.join(lost)}"
     if not request.allows.coarsen:
         raise RefusedError(f"{seen.partition}: {words}", hint="--allow-coarsening accepts that")
     return words
 
 
-def _check_sound(seen: SeenPartition, aim: Wanted, meant: CommitState, found: CommitState) -> None:
+def _check_sound(seen: SeenPartition, aim: WantedState, meant: CommitState, found: CommitState) -> None:
     """What is to be written must say no more than was meant, and pass nothing that was not asked for."""
     surplus = all_done(found).minus(all_done(meant))
-    passed = all_done(found).minus(_done(seen.state)).minus(aim.may_pass)
+    passed = all_done(found).minus(_done_offsets(seen.state)).minus(aim.may_pass)
     if surplus or (passed and seen.state is not None):
         raise OperationFailedError(f"{seen.partition}: the payload would pass pending records; nothing was written")
 
@@ -226,7 +228,7 @@ def _check_in_log(seen: SeenPartition, found: CommitState, request: EditRequest)
         )
 
 
-def _unchanged(seen: SeenPartition, aim: Wanted) -> PartitionEdit:
+def _unchanged_edit(seen: SeenPartition, aim: WantedState) -> PartitionEdit:
     return PartitionEdit(
         partition=seen.partition,
         topic_id=seen.identity.topic_id,
@@ -250,17 +252,17 @@ def _with_watermark(seen: SeenPartition, state: CommitState) -> CommitState:
     is_newest_done = old is not None and state.end >= before.end
     newest = old.newest_done_ms if old is not None and is_newest_done else seen.time_at.get(state.end - 1)
     if oldest is None or newest is None or state.base >= seen.span.end:
-        return redated(state, before, None)
-    return redated(state, before, Watermark(oldest_ms=oldest, newest_done_ms=newest))
+        return redate(state, before, None)
+    return redate(state, before, Watermark(oldest_ms=oldest, newest_done_ms=newest))
 
 
-def _unusable(seen: SeenPartition) -> tuple[str, ...]:
+def _unusable_warnings(seen: SeenPartition) -> tuple[str, ...]:
     reading = seen.reading
     if reading is None or reading.problem is None:
         return ()
     claimed = ""
     if reading.claimed is not None and reading.claimed.done:
-        claimed = f"; what it claims done ({counted(reading.claimed.done.count, 'offset')}) is not used"
+        claimed = f"; what it claims done ({count_of(reading.claimed.done.count, 'offset')}) is not used"
     return (f"its present payload is not usable: {reading.problem}{claimed}",)
 
 
@@ -271,12 +273,12 @@ def _newly_bound(seen: SeenPartition, found: Reading) -> tuple[str, ...]:
     return (f"a {before.noun} is bound to nothing: make sure that it was written here, and not copied",)
 
 
-def _missed(request: EditRequest, aim: Wanted, found: CommitState) -> tuple[str, ...]:
+def _missed_warnings(request: EditRequest, aim: WantedState, found: CommitState) -> tuple[str, ...]:
     left = aim.may_pass.minus(all_done(found)) if isinstance(request.verb, Skip | Reject) else OffsetRanges()
     return (f"{ranges_text(left)}: stays pending, since not everything fits",) if left else ()
 
 
-def _spilled(seen: SeenPartition) -> tuple[str, ...]:
+def _spilled_warnings(seen: SeenPartition) -> tuple[str, ...]:
     if seen.state is None or seen.state.spill is None:
         return ()
     return ("its pointer to the ledger is dropped: acknowledgements that only the ledger holds are forgotten",)
@@ -289,16 +291,16 @@ def _epoch(seen: SeenPartition, offset: int) -> int | None:
     return seen.committed.leader_epoch
 
 
-def _done(state: CommitState | None) -> OffsetRanges:
+def _done_offsets(state: CommitState | None) -> OffsetRanges:
     return OffsetRanges() if state is None else all_done(state)
 
 
-def _held(offsets: OffsetRanges, seen: SeenPartition) -> OffsetRanges:
+def _held_offsets(offsets: OffsetRanges, seen: SeenPartition) -> OffsetRanges:
     return offsets.within(seen.span.start, seen.span.end)
 
 
 def undo_plan(
-    record: EditRecord, name: str, observed: Observed, *, over_others: bool = False, outside_log: bool = False
+    record: EditRecord, name: str, observed: GroupObservation, *, over_others: bool = False, outside_log: bool = False
 ) -> EditPlan:
     """Bring back every commit as it was before the edit, to the last character.
 
@@ -313,11 +315,11 @@ def undo_plan(
                 f"{seen.partition}: its topic was recreated since the edit", hint="the old offset is void: use reset"
             )
         if same_commit(seen.committed, change.old):
-            edits.append(replacing(seen, seen.committed, "is as it was before the edit"))
+            edits.append(replace_commit(seen, seen.committed, "is as it was before the edit"))
             continue
         if not same_commit(seen.committed, change.new) and not over_others:
             raise RefusedError(
-                f"{seen.partition}: its commit is not the one that the edit wrote ({_words(seen.committed)})",
+                f"{seen.partition}: its commit is not the one that the edit wrote ({_commit_text(seen.committed)})",
                 hint="another process committed since; --even-if-changed restores the old one anyway",
             )
         old = change.old
@@ -327,11 +329,11 @@ def undo_plan(
                 f"({seen.span.start} to {seen.span.end})",
                 hint="--allow-outside-log restores it anyway",
             )
-        edits.append(replacing(seen, old))
+        edits.append(replace_commit(seen, old))
     return _plan("undo", record, observed, edits, undoes=name)
 
 
-def finish_plan(record: EditRecord, observed: Observed) -> EditPlan:
+def finish_plan(record: EditRecord, observed: GroupObservation) -> EditPlan:
     """Write what an interrupted edit did not get to write, and leave alone what is another process's by now.
 
     Every interrupted edit has its way to an end by this; one that ended is not made again (`RefusedError`).
@@ -339,15 +341,15 @@ def finish_plan(record: EditRecord, observed: Observed) -> EditPlan:
     edits = []
     for seen, change in _pairs(record, observed):
         if seen.identity.topic_id != change.topic_id:
-            edits.append(_left(seen, "its topic was recreated since the edit"))
+            edits.append(_left_edit(seen, "its topic was recreated since the edit"))
         elif same_commit(seen.committed, change.new):
-            edits.append(replacing(seen, seen.committed, "is written already"))
+            edits.append(replace_commit(seen, seen.committed, "is written already"))
         elif same_commit(seen.committed, change.old):
-            edits.append(replacing(seen, change.new))
+            edits.append(replace_commit(seen, change.new))
         else:
-            edits.append(_left(seen, f"another process committed since the edit ({_words(seen.committed)})"))
+            edits.append(_left_edit(seen, f"another process committed since the edit ({_commit_text(seen.committed)})"))
     plan = _plan(record.opening.verb, record, observed, edits, undoes=record.opening.undoes)
-    if plan.changes and record.verdict not in (Verdict.OPEN, Verdict.INCOMPLETE):
+    if plan.changes and record.verdict not in (EditVerdict.OPEN, EditVerdict.INCOMPLETE):
         raise RefusedError(f"there is nothing to finish: {record.story}", hint="plan the edit again")
     return plan
 
@@ -363,13 +365,13 @@ def standings_after(plan: EditPlan, record: EditRecord) -> dict[TopicPartition, 
     }
 
 
-def _pairs(record: EditRecord, observed: Observed) -> list[tuple[SeenPartition, CommitChange]]:
+def _pairs(record: EditRecord, observed: GroupObservation) -> list[tuple[SeenPartition, CommitChange]]:
     seen: Mapping[TopicPartition, SeenPartition] = {item.partition: item for item in observed.partitions}
     return [(seen[key], change) for key, change in sorted(record.changes.items()) if key in seen]
 
 
 def _plan(
-    verb: str, record: EditRecord, observed: Observed, edits: list[PartitionEdit], undoes: str | None
+    verb: str, record: EditRecord, observed: GroupObservation, edits: list[PartitionEdit], undoes: str | None
 ) -> EditPlan:
     at: datetime = record.at
     words = [f"{record.opening.verb} of {at.isoformat(timespec='seconds')} by {record.opening.who}", record.story]
@@ -388,14 +390,14 @@ def _plan(
     )
 
 
-def _left(seen: SeenPartition, why: str) -> PartitionEdit:
-    return replace(replacing(seen, seen.committed), warnings=(f"{why}: left as it is",))
+def _left_edit(seen: SeenPartition, why: str) -> PartitionEdit:
+    return replace(replace_commit(seen, seen.committed), warnings=(f"{why}: left as it is",))
 
 
-def replacing(seen: SeenPartition, after: CommittedOffset | None, note: str = "") -> PartitionEdit:
+def replace_commit(seen: SeenPartition, after: CommittedOffset | None, note: str = "") -> PartitionEdit:
     """The edit that puts another commit in the place of the one that was seen, None for none."""
     found = None if after is None else read_metadata(after.metadata, after.offset, seen.identity)
-    was, becomes = _done(seen.state), _done(found.state if found else None)
+    was, becomes = _done_offsets(seen.state), _done_offsets(found.state if found else None)
     edit = PartitionEdit(
         partition=seen.partition,
         topic_id=seen.identity.topic_id,
@@ -419,7 +421,7 @@ def _dialect(reading: Reading | None) -> str:
     return WITHOUT_METADATA.name if reading is None else reading.dialect
 
 
-def _words(commit: CommittedOffset | None) -> str:
+def _commit_text(commit: CommittedOffset | None) -> str:
     return "there is none" if commit is None else f"it is at {commit.offset}"
 
 
@@ -445,7 +447,7 @@ def check_quiet(group: str, reported: GroupDescription | ItemError) -> GroupDesc
 
 def check_removable(group: str, reported: GroupDescription | ItemError) -> GroupDescription:
     """The description of a group, of any protocol, that Kafka deletes: one without members; raises as `check_quiet`."""
-    described = _described(group, reported)
+    described = _require_described(group, reported)
     if is_live(described):
         raise RefusedError(
             _live_words(described), hint="stop its members first; Kafka deletes only groups without members"
@@ -463,14 +465,14 @@ def check_left(group: str, reported: GroupDescription | ItemError, topics: Colle
     for topic in sorted(topics):
         held_by = sorted(
             {
-                printable(f"{member.client_id}{member.host}")
+                sanitize(f"{member.client_id}{member.host}")
                 for member in described.members
                 if any(place.topic == topic for place in member.partitions)
             }
         )
         if held_by:
             raise RefusedError(
-                f"{_live_words(described)} and reads topic {printable(topic)} (assigned to {some(held_by)})",
+                f"{_live_words(described)} and reads topic {sanitize(topic)} (assigned to {few_of(held_by)})",
                 hint="stop its members first, or have them subscribe to other topics",
             )
     return described
@@ -478,7 +480,7 @@ def check_left(group: str, reported: GroupDescription | ItemError, topics: Colle
 
 def check_keeps_commits(group: str, reported: GroupDescription | ItemError) -> GroupDescription:
     """The description of a group that keeps commits, live or not; raises as `check_quiet` otherwise."""
-    described = _described(group, reported)
+    described = _require_described(group, reported)
     if described.type is GroupType.SHARE:
         raise RefusedError(
             f"group {shown_name(group)} is a share group: brokers keep its state, not commits",
@@ -493,7 +495,7 @@ def is_live(described: GroupDescription) -> bool:
     return bool(described.members) or described.state not in QUIET
 
 
-def _described(group: str, reported: GroupDescription | ItemError) -> GroupDescription:
+def _require_described(group: str, reported: GroupDescription | ItemError) -> GroupDescription:
     if isinstance(reported, ItemError):
         words = f"group {shown_name(group)} cannot be described: {reported}"
         raise TryLaterError(words) if reported.retriable else OperationFailedError(words)
@@ -501,9 +503,9 @@ def _described(group: str, reported: GroupDescription | ItemError) -> GroupDescr
 
 
 def _live_words(described: GroupDescription) -> str:
-    clients = sorted({printable(f"{member.client_id}{member.host}") for member in described.members})
+    clients = sorted({sanitize(f"{member.client_id}{member.host}") for member in described.members})
     named = f": {', '.join(clients[:MOST_NAMED])}" if clients else ""
-    members = counted(len(described.members), "member")
+    members = count_of(len(described.members), "member")
     return f"group {shown_name(described.group)} is live ({described.state}, {members}{named})"
 
 
@@ -515,7 +517,7 @@ def refusal_words(error: ItemError) -> str:
     return str(error) if reason is None else f"{error}: {reason}; stop the members first"
 
 
-def settled(
+def require_settled(
     group: str, reported: Mapping[TopicPartition, CommittedOffset | ItemError]
 ) -> dict[TopicPartition, CommittedOffset]:
     """The commits of a group; raises `TryLaterError` while one of them is in an open transaction or unreadable, and

@@ -30,7 +30,7 @@ from kafkakit.core.journal_lines import Line as JournalLine
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.options import option, parsed_option
 from kafkakit.core.quantities import epoch_ms, parse_duration
-from kafkakit.core.text import printable, some
+from kafkakit.core.text import few_of, sanitize
 from kafkakit.streams.model.commit import CommitState, OffsetRanges
 from kafkakit.streams.model.dialects.registry import WORDS, dialect_of_word
 
@@ -42,7 +42,7 @@ else:
 OUTSIDE_LOG_HELP = "Allow offsets that the log does not hold."
 
 
-class Landing(StrEnum):
+class ResetTarget(StrEnum):
     """Where a reset goes; OFFSET, TIME and SHIFT come with a number, FILE with one for each partition."""
 
     EARLIEST = "earliest"
@@ -65,7 +65,7 @@ class FileTarget:
 class Reset:
     """Move the committed offset; `value` is an offset, a time in ms, or how many offsets to go back or forth."""
 
-    landing: Landing
+    landing: ResetTarget
     value: int = 0
     keep_done: bool = False
     targets: Mapping[TopicPartition, FileTarget] = field(default_factory=dict)
@@ -156,7 +156,7 @@ def verb_name(verb: Verb) -> str:
 
 def times_of(verb: Verb) -> tuple[int, ...]:
     """The record times, in ms, whose offsets have to be known before such an edit can be decided."""
-    if isinstance(verb, Reset) and verb.landing is Landing.TIME:
+    if isinstance(verb, Reset) and verb.landing is ResetTarget.TIME:
         return (verb.value,)
     if isinstance(verb, Replay) and verb.offsets is None:
         return (verb.from_ms, verb.to_ms)
@@ -280,7 +280,7 @@ HEADER = {"kind": "commit-edit", "schema": 1}
 DAMAGED_HINT = "the journal was changed; compare the commits by hand: kafkakit streams commits show GROUP"
 
 
-class What(StrEnum):
+class EditSubject(StrEnum):
     """What a line is about; `write` alone is an effect."""
 
     OPEN = "open"
@@ -297,7 +297,7 @@ class CommitStanding(StrEnum):
     OTHER = "other"
 
 
-class Verdict(StrEnum):
+class EditVerdict(StrEnum):
     """How an edit came out; OPEN means that it was interrupted, or is running."""
 
     OPEN = "open"
@@ -307,9 +307,9 @@ class Verdict(StrEnum):
     UNDONE = "undone"
 
 
-Line: TypeAlias = JournalLine[What]
+Line: TypeAlias = JournalLine[EditSubject]
 
-GRAMMAR = Grammar(header=HEADER, words=What, damaged_hint=DAMAGED_HINT)
+GRAMMAR = Grammar(header=HEADER, words=EditSubject, damaged_hint=DAMAGED_HINT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -323,7 +323,7 @@ class CommitChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
+class EditOpening:
     """Whose edit it is, and why; `undoes` names the journal that it takes back."""
 
     cluster_id: str
@@ -345,22 +345,22 @@ class EditRecord:
     `found` which commit stood when it was last looked.
     """
 
-    opening: Opening
+    opening: EditOpening
     at: datetime
     changes: Mapping[TopicPartition, CommitChange] = field(default_factory=dict)
     answers: Mapping[TopicPartition, str | None] = field(default_factory=dict)
     found: Mapping[TopicPartition, CommitStanding] = field(default_factory=dict)
-    verdict: Verdict = Verdict.OPEN
+    verdict: EditVerdict = EditVerdict.OPEN
 
     @property
     def is_open(self) -> bool:
         """True when something may have been written, and it was not looked whether it stands."""
-        return self.verdict is Verdict.OPEN and bool(self.changes)
+        return self.verdict is EditVerdict.OPEN and bool(self.changes)
 
     @property
     def story(self) -> str:
         """What happened, in words."""
-        if self.verdict is not Verdict.OPEN:
+        if self.verdict is not EditVerdict.OPEN:
             return f"{self.opening.verb} ended: {self.verdict}"
         if not self.changes:
             return f"{self.opening.verb} was stopped before anything was written"
@@ -372,26 +372,28 @@ class EditRecord:
 def fold(record: EditRecord | None, line: Line) -> EditRecord:
     """Take one more line into account."""
     data = line.data
-    if (record is None) != (line.what is What.OPEN):
+    if (record is None) != (line.what is EditSubject.OPEN):
         raise ValueError("a journal opens once, with its first line")
     if record is None:
         words = tuple(str(word) for word in data["words"])
-        return EditRecord(opening=Opening(**{**data, "words": words}), at=line.time)
-    if line.what is What.WRITE and line.kind is RecordKind.INTENT:
+        return EditRecord(opening=EditOpening(**{**data, "words": words}), at=line.time)
+    if line.what is EditSubject.WRITE and line.kind is RecordKind.INTENT:
         changes = [change_from(item) for item in data["changes"]]
-        return replace(record, changes={**record.changes, **{c.partition: c for c in changes}}, verdict=Verdict.OPEN)
-    if line.what is What.WRITE:
+        return replace(
+            record, changes={**record.changes, **{c.partition: c for c in changes}}, verdict=EditVerdict.OPEN
+        )
+    if line.what is EditSubject.WRITE:
         answers = {TopicPartition(t, p): error for t, p, error in data["answers"]}
         return replace(record, answers={**record.answers, **answers})
-    if line.what is What.FOUND:
+    if line.what is EditSubject.FOUND:
         found = {TopicPartition(t, p): CommitStanding(standing) for t, p, standing in data["partitions"]}
         return replace(record, found={**record.found, **found})
-    return replace(record, verdict=Verdict(data["verdict"]))
+    return replace(record, verdict=EditVerdict(data["verdict"]))
 
 
-def opening_for(plan: EditPlan, *, who: str, reason: str) -> Opening:
+def opening_for(plan: EditPlan, *, who: str, reason: str) -> EditOpening:
     """The first line of a plan's journal."""
-    return Opening(
+    return EditOpening(
         cluster_id=plan.cluster_id,
         group=plan.group,
         verb=plan.verb,
@@ -459,7 +461,7 @@ class EditOutcome:
     plan: EditPlan
     results: tuple[PartitionResult, ...] = ()
     journal: str | None = None
-    verdict: Verdict = Verdict.NOTHING
+    verdict: EditVerdict = EditVerdict.NOTHING
     declined: bool = False
     group_problem: str = ""
 
@@ -526,11 +528,11 @@ def parse_moment(text: str, flag: str, now: datetime, to_local: ToLocal) -> Mome
     return moment
 
 
-_ENDS = {"earliest": Landing.EARLIEST, "latest": Landing.LATEST}
+_ENDS = {"earliest": ResetTarget.EARLIEST, "latest": ResetTarget.LATEST}
 _NUMBER = re.compile(r"([+-]?)([0-9]{1,19})")
 
 
-def parse_target(text: str, now: datetime, to_local: ToLocal) -> tuple[Landing, int, str]:
+def parse_target(text: str, now: datetime, to_local: ToLocal) -> tuple[ResetTarget, int, str]:
     """The landing, its number, and how it was understood; `UsageError` for anything else."""
     plain = text.strip()
     if plain in _ENDS:
@@ -538,14 +540,14 @@ def parse_target(text: str, now: datetime, to_local: ToLocal) -> tuple[Landing, 
     match = _NUMBER.fullmatch(plain)
     if match is None:
         moment = parse_moment(plain, "--to", now, to_local)
-        return Landing.TIME, moment.ms, f"the first record at or after {moment.words}"
+        return ResetTarget.TIME, moment.ms, f"the first record at or after {moment.words}"
     number = int(match[2])
     if number > MAX_OFFSET:
         raise UsageError(f"--to: {plain} is above the highest offset there can be")
     if not match[1]:
-        return Landing.OFFSET, number, f"offset {number}"
+        return ResetTarget.OFFSET, number, f"offset {number}"
     way = "back" if match[1] == "-" else "forth"
-    return Landing.SHIFT, -number if match[1] == "-" else number, f"{number} offsets {way}"
+    return ResetTarget.SHIFT, -number if match[1] == "-" else number, f"{number} offsets {way}"
 
 
 MAX_OFFSET = (1 << 62) - 1
@@ -600,17 +602,17 @@ def read_offset_file(data: bytes, source: str, group: str, topic: str = "") -> d
     others: set[str] = set()
     for where, row in _rows(data, source):
         if len(row) == 4 and row[0] != group:
-            others.add(printable(row[0]))
+            others.add(sanitize(row[0]))
             continue
         name = row[-3]
         key = TopicPartition(name, _number(row[-2], "partition", MAX_PARTITION, where))
         if topic and name != topic:
-            raise InputError(where, f"topic {printable(name)} is not {printable(topic)}, the one of --topic")
+            raise InputError(where, f"topic {sanitize(name)} is not {sanitize(topic)}, the one of --topic")
         if key in targets:
-            raise InputError(where, f"{printable(str(key))} is named before, in {targets[key].where}")
+            raise InputError(where, f"{sanitize(str(key))} is named before, in {targets[key].where}")
         targets[key] = FileTarget(offset=_number(row[-1], "offset", MAX_OFFSET, where), where=where)
     if not targets:
-        held = f"no row of group {printable(group)}, only of {some(sorted(others))}" if others else "no rows"
+        held = f"no row of group {sanitize(group)}, only of {few_of(sorted(others))}" if others else "no rows"
         raise InputError(source, f"it has {held}", hint=FORM)
     return targets
 

@@ -27,7 +27,7 @@ from kafkakit.streams.lag.decide.measure.ends import (
     grow_columns,
 )
 from kafkakit.streams.lag.decide.measure.time_lag import UNBOUNDED, EstimateSource, FigureFlag, Figures
-from kafkakit.streams.model.commit import CommitIdentity, CommitState, Problem, Reading
+from kafkakit.streams.model.commit import CommitIdentity, CommitState, PayloadProblem, Reading
 from kafkakit.streams.model.dialects.registry import dialect_named
 from kafkakit.streams.model.log_batches import RecordTime
 from kafkakit.streams.model.offsets_log.commits import TOMBSTONE, CommitColumns, KeyTable
@@ -354,7 +354,7 @@ class LagBook:
         self.kept.grow(len(self.offset))
 
 
-PROBLEMS = tuple(Problem)
+PROBLEMS = tuple(PayloadProblem)
 METADATA_COLUMNS: ColumnTypes = {
     "text": ("O", b""), "is_read": ("?", True), "done_end": ("i8", NONE), "pending": ("i8", 0),
     "oldest_ms": ("i8", NONE), "newest_done_ms": ("i8", NONE), "stream_ms": ("i8", NONE),
@@ -406,7 +406,7 @@ class CommitMetadata:
         self.total_bytes += int(sizes.sum())
         self.text[rows], self._sizes[rows] = text, sizes
         self.is_read[rows] = sizes == 0
-        self.problem[rows] = np.where(too_big, PROBLEMS.index(Problem.TOO_LARGE), NONE)
+        self.problem[rows] = np.where(too_big, PROBLEMS.index(PayloadProblem.TOO_LARGE), NONE)
         self.done_end[rows] = offset
         self.pending[rows] = 0
         for column in (self.oldest_ms, self.newest_done_ms, self.stream_ms):
@@ -444,7 +444,7 @@ RECORD_COLUMNS: ColumnTypes = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadRecord:
+class MeasuredRecord:
     """The first record at or after `position`: it stands at `offset`, and its time is about `time_ms`.
 
     It surely is at least `low_ms` and at most `high_ms`, -1 for each that is not proven. `is_data` when it surely is
@@ -461,7 +461,7 @@ class ReadRecord:
     read_ms: int
 
     @classmethod
-    def of(cls, position: int, found: RecordTime, read_ms: int) -> "ReadRecord":
+    def of(cls, position: int, found: RecordTime, read_ms: int) -> "MeasuredRecord":
         """What a raw read from `position` on found; a record of a transaction is sure data when that surely was
         committed."""
         known = max(found.low_ms, found.high_ms) >= 0
@@ -502,7 +502,7 @@ class RecordCache:
         """Make space for rows below this number."""
         grow_columns(self, RECORD_COLUMNS, rows)
 
-    def note(self, row: int, slot: int, record: ReadRecord) -> None:
+    def note(self, row: int, slot: int, record: MeasuredRecord) -> None:
         """Keep what was read for a row; the record before it counts as done from now on where the row passed it."""
         generation = int(self._ends.generation[slot])
         if self._generation[row] != generation:

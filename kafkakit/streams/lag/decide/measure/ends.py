@@ -46,7 +46,7 @@ RING_COLUMNS: ColumnTypes = {"_ends": ("i8", None), "_before": ("i8", None), "_t
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bracket:
+class SampleBracket:
     """The two samples next to an offset, one row each; -1 where there is none.
 
     At `low_before_ms` the log ended at `low_end`, at or below the offset; at `high_after_ms` it ended at `high_end`,
@@ -184,7 +184,7 @@ class EndSamples:
         beyond = limit - committed
         return np.where((beyond > 0) & (beyond <= self.tail[slots]), committed, limit)
 
-    def bracket(self, slots: "Ints", offsets: "Ints") -> Bracket:
+    def bracket(self, slots: "Ints", offsets: "Ints") -> SampleBracket:
         """The samples next to an offset of each slot."""
         import numpy as np
 
@@ -193,7 +193,7 @@ class EndSamples:
             for at in range(0, max(len(slots), 1), _ROWS_AT_ONCE)
         ]
         low_before, low_end, high_after, high_end = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return Bracket(low_before_ms=low_before, low_end=low_end, high_after_ms=high_after, high_end=high_end)
+        return SampleBracket(low_before_ms=low_before, low_end=low_end, high_after_ms=high_after, high_end=high_end)
 
     def sample_since(self, slots: "Ints", since_ms: "Ints") -> "tuple[Ints, Ints]":
         """End and time of the oldest sample of each slot that is not older than `since_ms`; -1 where there is none."""
@@ -265,7 +265,7 @@ class EndSamples:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicFacts:
+class TopicLogSettings:
     """Settings of a topic; the defaults claim the least.
 
     `is_log_append`: brokers stamp the records (message.timestamp.type=LogAppendTime), so times rise with offsets.
@@ -294,7 +294,7 @@ class TopicTable:
         self.max_partitions = max_partitions
         self.changes = 0
         self.names: list[str] = []
-        self.facts: list[TopicFacts] = []
+        self.facts: list[TopicLogSettings] = []
         self.slots: list[dict[int, int]] = []
         self._numbers: dict[str, int] = {}
         self._ids: dict[bytes, int] = {}
@@ -314,10 +314,10 @@ class TopicTable:
         number = len(self.names)
         self._numbers[topic] = number
         self.names.append(topic)
-        self.facts.append(TopicFacts())
+        self.facts.append(TopicLogSettings())
         self.slots.append({})
-        self.id_number = grown(self.id_number, number + 1, NONE)
-        self.since_ms = grown(self.since_ms, number + 1, NONE)
+        self.id_number = grow_array(self.id_number, number + 1, NONE)
+        self.since_ms = grow_array(self.since_ms, number + 1, NONE)
         return number
 
     def find(self, topic: str, partition: int) -> int | None:
@@ -336,12 +336,12 @@ class TopicTable:
         number = self.number(topic)
         slot = self.slots[number][partition] = self.slot_count
         self.slot_count += 1
-        self.topic_of = grown(self.topic_of, self.slot_count, NONE)
-        self.partition_of = grown(self.partition_of, self.slot_count, NONE)
+        self.topic_of = grow_array(self.topic_of, self.slot_count, NONE)
+        self.partition_of = grow_array(self.partition_of, self.slot_count, NONE)
         self.topic_of[slot], self.partition_of[slot] = number, partition
         return slot
 
-    def set_facts(self, topic: str, facts: TopicFacts) -> None:
+    def set_facts(self, topic: str, facts: TopicLogSettings) -> None:
         """Take over a topic's settings."""
         self.facts[self.number(topic)] = facts
 
@@ -349,7 +349,7 @@ class TopicTable:
         """`is_log_append`, `is_dense` and `is_compacted` of the topics of these slots."""
         import numpy as np
 
-        rows = [(f.is_log_append, f.is_dense, f.is_compacted) for f in (*self.facts, TopicFacts())]
+        rows = [(f.is_log_append, f.is_dense, f.is_compacted) for f in (*self.facts, TopicLogSettings())]
         table = np.array(rows, dtype=bool)[self.topic_of[slots]]
         return table[:, 0], table[:, 1], table[:, 2]
 
@@ -357,7 +357,7 @@ class TopicTable:
         """`retention_ms` of the topics of these slots, NONE where unlimited or unknown."""
         import numpy as np
 
-        known = [NONE if f.retention_ms is None else f.retention_ms for f in (*self.facts, TopicFacts())]
+        known = [NONE if f.retention_ms is None else f.retention_ms for f in (*self.facts, TopicLogSettings())]
         found: Ints = np.array(known, dtype=np.int64)[self.topic_of[slots]]
         return found
 
@@ -401,7 +401,7 @@ BROKER_KEYS = (
 )
 
 
-def facts_of(configs: Mapping[str, Mapping[str, str]], defaults: Mapping[str, str]) -> "dict[str, TopicFacts]":
+def facts_of(configs: Mapping[str, Mapping[str, str]], defaults: Mapping[str, str]) -> "dict[str, TopicLogSettings]":
     """The facts of each topic from the values set on it and, for the rest, those in force on the brokers.
 
     A value that is no number counts as unknown. `is_dense` stays False: no setting states it.
@@ -409,7 +409,7 @@ def facts_of(configs: Mapping[str, Mapping[str, str]], defaults: Mapping[str, st
     return {topic: _facts(values, defaults) for topic, values in sorted(configs.items())}
 
 
-def _facts(values: Mapping[str, str], defaults: Mapping[str, str]) -> TopicFacts:
+def _facts(values: Mapping[str, str], defaults: Mapping[str, str]) -> TopicLogSettings:
     kind = values.get("message.timestamp.type") or defaults.get("log.message.timestamp.type", "CreateTime")
     policy = (values.get("cleanup.policy") or defaults.get("log.cleanup.policy", "delete")).split(",")
     is_deleting = "delete" in (word.strip() for word in policy)
@@ -417,7 +417,7 @@ def _facts(values: Mapping[str, str], defaults: Mapping[str, str]) -> TopicFacts
     if retention_ms is None:
         retention_ms = _default_ms(defaults)
     retention_bytes = _number(values.get("retention.bytes", defaults.get("log.retention.bytes")))
-    return TopicFacts(
+    return TopicLogSettings(
         is_log_append=kind == "LogAppendTime",
         is_compacted="compact" in (word.strip() for word in policy),
         retention_ms=_limit(retention_ms) if is_deleting else None,
@@ -445,7 +445,7 @@ def _number(text: str | None) -> int | None:
         return None
 
 
-def grown(array: "NDArray[Any]", rows: int, fill: object) -> "NDArray[Any]":
+def grow_array(array: "NDArray[Any]", rows: int, fill: object) -> "NDArray[Any]":
     """The array itself when it has `rows` rows, else a copy with space for an eighth more, new rows set to `fill`.
 
     With `fill` None they hold anything, and take no memory until they are written.
@@ -471,9 +471,9 @@ def add_columns(owner: object, columns: ColumnTypes, *shape: int) -> None:
 
 
 def grow_columns(owner: object, columns: ColumnTypes, rows: int) -> None:
-    """Let the columns of an object have at least `rows` rows, see `grown`."""
+    """Let the columns of an object have at least `rows` rows, see `grow_array`."""
     for name, (_, fill) in columns.items():
-        setattr(owner, name, grown(getattr(owner, name), rows, fill))
+        setattr(owner, name, grow_array(getattr(owner, name), rows, fill))
 
 
 WINDOW_SAMPLES = MOST_SAMPLES

@@ -28,8 +28,8 @@ and one over fewer than ten steps is not judged by rules 2 and 3. Added are LOST
 group did them), AHEAD (the commit lies beyond the end of the log, so that the lag is not known and consumers will
 start over as `auto.offset.reset` says), HELD_BACK (a transaction that is open for longer than the default
 `transaction.timeout.ms` keeps readers of committed data waiting, so that no lag is not "nothing to do"), NO_COMMIT (a
-member owns the partition and the group never committed for it; see `owned.py`), and UNKNOWN (no end of the log, or
-figures too old to judge by, which comes before LOST), which never passes for OK.
+member owns the partition and the group never committed for it; see `owned_partitions.py`), and UNKNOWN (no end of the
+log, or figures too old to judge by, which comes before LOST), which never passes for OK.
 
 The forecast says how fast a partition is produced and consumed, when the group will have caught up, and when it will
 lose records. Rates are measured: consumption over the commits of Burrow's window, production over end samples of about
@@ -52,9 +52,9 @@ from kafkakit.streams.lag.decide.measure.ends import NONE, UNKNOWN_LAG, WINDOW_S
 from kafkakit.streams.lag.decide.measure.time_lag import (
     UNBOUNDED,
     UNESTIMATED,
-    Evidence,
     FigureFlag,
     Figures,
+    LagEvidence,
     arrival_lag,
     backlog_lag,
     live_lag,
@@ -77,7 +77,7 @@ _ROWS_AT_ONCE = 16_384
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forecast(Columns):
+class LagForecast(Columns):
     """Columns of one length; rates are records/s and NaN for unknown, times are ms and -1 for never or unknown.
 
     `eta_ms` is how long until nothing is left to do (0: nothing is), -1 when the group does not gain on the producers
@@ -94,7 +94,7 @@ class Forecast(Columns):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured(Columns):
+class MeasuredColumns(Columns):
     """What is measured of group-partitions, a column each; -1 for unknown.
 
     `lag` counts offsets from the committed one (or the log's start, if that is higher) to the end that the group can
@@ -120,11 +120,11 @@ class Measured(Columns):
     backlog: Figures
     arrival: Figures
     live: Figures
-    forecast: Forecast
+    forecast: LagForecast
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LagTable(Measured):
+class LagTable(MeasuredColumns):
     """Columns ordered by group, topic and partition.
 
     `group` and `topic` are places in `groups` and `topics`, both sorted. `row` is the book's.
@@ -175,7 +175,7 @@ def measure(
     parts = []
     for at in range(0, max(1, len(rows)), _ROWS_AT_ONCE):
         some = rows[at : at + _ROWS_AT_ONCE]
-        parts.append(_measured(book, some, as_of[some] if as_of.ndim else np.full(len(some), as_of), now_ms, rules))
+        parts.append(_measure_rows(book, some, as_of[some] if as_of.ndim else np.full(len(some), as_of), now_ms, rules))
     columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns}
     return LagTable(
         cluster=cluster,
@@ -187,7 +187,7 @@ def measure(
         backlog=Figures.stacked([part.backlog for part in parts]),
         arrival=Figures.stacked([part.arrival for part in parts]),
         live=Figures.stacked([part.live for part in parts]),
-        forecast=Forecast.stacked([part.forecast for part in parts]),
+        forecast=LagForecast.stacked([part.forecast for part in parts]),
         **columns,
     )
 
@@ -200,10 +200,10 @@ class _Part:
     backlog: Figures
     arrival: Figures
     live: Figures
-    forecast: Forecast
+    forecast: LagForecast
 
 
-def _measured(book: "LagBook", rows: "Ints", as_of_ms: "Ints", now_ms: int, rules: MeasureRules) -> _Part:
+def _measure_rows(book: "LagBook", rows: "Ints", as_of_ms: "Ints", now_ms: int, rules: MeasureRules) -> _Part:
     import numpy as np
 
     # Of a commit at the end or beyond, the metadata has nothing to add.
@@ -228,7 +228,7 @@ def _measured(book: "LagBook", rows: "Ints", as_of_ms: "Ints", now_ms: int, rule
     is_waiting = has_end & (lag == 0) & (uncommitted > 0)
     held_ms = np.where(is_waiting, _open_since(e, now_ms), NONE)
     beyond = np.maximum(0, limit - np.maximum(e.done_end, e.start))
-    present = Present(
+    present = CurrentColumns(
         lag=lag,
         lost=lost,
         flags=backlog.flags,
@@ -257,7 +257,7 @@ def _measured(book: "LagBook", rows: "Ints", as_of_ms: "Ints", now_ms: int, rule
     return _Part(columns=columns, backlog=backlog, arrival=arrival, live=live, forecast=cast)
 
 
-def _open_since(e: Evidence, now_ms: int) -> "Ints":
+def _open_since(e: LagEvidence, now_ms: int) -> "Ints":
     """Since when the transaction is open whose first record stands at the position of each row: the time of that
     record, but not before the last sample of an end that did not have it; without a time, the row's commit."""
     import numpy as np
@@ -295,7 +295,7 @@ def positions(book: "LagBook", rows: "Ints") -> "Ints":
     return found
 
 
-def gather(book: "LagBook", rows: "Ints", commits_as_of_ms: "Ints", now_ms: int, rules: MeasureRules) -> Evidence:
+def gather(book: "LagBook", rows: "Ints", commits_as_of_ms: "Ints", now_ms: int, rules: MeasureRules) -> LagEvidence:
     """All that is known of these rows."""
     import numpy as np
 
@@ -314,7 +314,7 @@ def gather(book: "LagBook", rows: "Ints", commits_as_of_ms: "Ints", now_ms: int,
     def of_record(column: "Ints") -> "Ints":
         return np.where(held, column[rows], NONE)
 
-    return Evidence(
+    return LagEvidence(
         committed=book.offset[rows],
         committed_ms=book.committed_ms[rows],
         seen_ms=book.seen_ms[rows],
@@ -349,7 +349,7 @@ def gather(book: "LagBook", rows: "Ints", commits_as_of_ms: "Ints", now_ms: int,
     )
 
 
-def _with_age(figures: Figures, evidence: Evidence, now_ms: int, rules: MeasureRules) -> Figures:
+def _with_age(figures: Figures, evidence: LagEvidence, now_ms: int, rules: MeasureRules) -> Figures:
     """Mark figures whose facts are old: the moment they hold for, or the end that they rest on."""
     oldest_end = now_ms - evidence.before_ms > rules.stale_after_ms
     is_old = (now_ms - figures.as_of_ms > rules.stale_after_ms) | ((evidence.end >= 0) & oldest_end)
@@ -415,7 +415,7 @@ def severity(status: "Ints") -> "Ints":
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Present:
+class CurrentColumns:
     """What is known of each row now, beside its commits; columns of one length.
 
     `lag` is up to the end that the group can reach, `lost` as in `LagTable`, `flags` those of its figures. `since_ms`
@@ -431,13 +431,13 @@ class Present:
     is_held: "Bools | None" = None
 
 
-def silent(window: "CommitWindow", rows: "Ints", since_ms: "Ints", now_ms: int) -> "Bools":
+def is_silent(window: "CommitWindow", rows: "Ints", since_ms: "Ints", now_ms: int) -> "Bools":
     """True where more time has passed since then than the group's window is long."""
     found: Bools = now_ms - since_ms > window.length_ms(rows)
     return found
 
 
-def judge(window: "CommitWindow", rows: "Ints", present: Present, *, now_ms: int) -> "Ints":
+def judge(window: "CommitWindow", rows: "Ints", present: CurrentColumns, *, now_ms: int) -> "Ints":
     """The `LagStatus` of each row. O(rows)."""
     import numpy as np
 
@@ -464,7 +464,7 @@ def judge(window: "CommitWindow", rows: "Ints", present: Present, *, now_ms: int
         (has(FigureFlag.NO_END | FigureFlag.OTHER_TOPIC), LagStatus.UNKNOWN),
         (np.zeros(len(rows), bool) if present.is_held is None else present.is_held, LagStatus.HELD_BACK),
         (~has_lag, LagStatus.OK),
-        (silent(window, rows, present.since_ms, now_ms), LagStatus.STOPPED),
+        (is_silent(window, rows, present.since_ms, now_ms), LagStatus.STOPPED),
         (had_none, LagStatus.OK),
         (rewound, LagStatus.REWIND),
         (is_fixed & never_less, LagStatus.STALLED),
@@ -490,19 +490,19 @@ class RetentionBasis(IntEnum):
 
 
 def forecast(
-    book: "LagBook", rows: "Ints", evidence: "Evidence", lag: "Ints", backlog: Figures, now_ms: int
-) -> Forecast:
+    book: "LagBook", rows: "Ints", evidence: "LagEvidence", lag: "Ints", backlog: Figures, now_ms: int
+) -> LagForecast:
     """Forecasts for rows of the book, from what was measured for them; O(rows)."""
     import numpy as np
 
-    consumed, produced = consumption(book, rows, now_ms), production(book, rows, evidence)
+    consumed, produced = consumption(book, rows, now_ms), production_rates(book, rows, evidence)
     gain = consumed - produced
     gains = (lag > 0) & (gain > 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         eta = np.where(gains, np.minimum(lag / np.where(gains, gain, 1.0) * 1000.0, 1e15), -1.0)
     eta_ms = np.where(lag == 0, 0, np.ceil(eta).astype(np.int64))
     left, low, basis = _retention(book, rows, evidence, lag, backlog)
-    return Forecast(
+    return LagForecast(
         consumed_per_s=consumed,
         produced_per_s=produced,
         eta_ms=eta_ms,
@@ -524,11 +524,11 @@ def consumption(book: "LagBook", rows: "Ints", now_ms: int) -> "Floats":
     row = np.arange(len(rows))
     span_ms = at_ms[:, -1] - at_ms[row, first]
     step = offset[:, -1] - offset[row, first]
-    known = (count >= 2) & (span_ms > 0) & (step >= 0) & ~silent(book.window, rows, book.committed_ms[rows], now_ms)
+    known = (count >= 2) & (span_ms > 0) & (step >= 0) & ~is_silent(book.window, rows, book.committed_ms[rows], now_ms)
     return np.where(known, step * 1000.0 / np.maximum(1, span_ms), np.nan)
 
 
-def production(book: "LagBook", rows: "Ints", evidence: "Evidence") -> "Floats":
+def production_rates(book: "LagBook", rows: "Ints", evidence: "LagEvidence") -> "Floats":
     """Records/s over the end samples of the last `HORIZON_MS`, or since the first one after; NaN with one sample."""
     import numpy as np
 
@@ -541,7 +541,7 @@ def production(book: "LagBook", rows: "Ints", evidence: "Evidence") -> "Floats":
 
 
 def _retention(
-    book: "LagBook", rows: "Ints", evidence: "Evidence", lag: "Ints", backlog: Figures
+    book: "LagBook", rows: "Ints", evidence: "LagEvidence", lag: "Ints", backlog: Figures
 ) -> "tuple[Ints, Ints, Ints]":
     """Likely and sure time left, and the basis; nothing is at risk where there is no lag."""
     import numpy as np

@@ -35,7 +35,7 @@ included. A log that is cut, or recreated, between the sample of its ends and a 
 sample only.
 
 `TimeLag` is the figure: an estimate inside an interval, its source, the moment it was true at, and its text.
-`Evidence` is all that is known of many group-partitions at one moment, as columns: the input of the sources.
+`LagEvidence` is all that is known of many group-partitions at one moment, as columns: the input of the sources.
 """
 
 from dataclasses import dataclass, replace
@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING
 
 from kafkakit.core.columns import Columns
 from kafkakit.core.quantities import format_rough_time
-from kafkakit.streams.lag.decide.measure.ends import Bracket
+from kafkakit.streams.lag.decide.measure.ends import SampleBracket
 
 if TYPE_CHECKING:
     import numpy as np
@@ -162,7 +162,7 @@ class Figures(Columns):
         )
 
 
-def backlog_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
+def backlog_lag(evidence: "LagEvidence", *, skew_ms: int) -> Figures:
     """Now minus the time of the oldest record that is not done; some tens of array operations, O(rows)."""
     import numpy as np
 
@@ -212,7 +212,7 @@ def backlog_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
     return estimates.figures(held_back + int(FigureFlag.AHEAD) * is_ahead)
 
 
-def arrival_lag(evidence: "Evidence") -> Figures:
+def arrival_lag(evidence: "LagEvidence") -> Figures:
     """Since when the oldest record that is not done, and is in the log, is there, by the monitor's clock; O(rows).
 
     The first sample beyond the position came after its arrival, and the last one that ended there came before it.
@@ -230,7 +230,7 @@ def arrival_lag(evidence: "Evidence") -> Figures:
     return estimates.figures(int(FigureFlag.HELD_BACK) * (hidden & is_pending))
 
 
-def live_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
+def live_lag(evidence: "LagEvidence", *, skew_ms: int) -> Figures:
     """Now minus the time of the newest done record while something newer exists; O(rows)."""
     import numpy as np
 
@@ -264,7 +264,7 @@ def live_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
 
 def _offer_samples(
     estimates: "_Estimates",
-    near: "Bracket",
+    near: "SampleBracket",
     offset: "Ints",
     wanted: "Bools",
     rises: "Bools",
@@ -297,7 +297,7 @@ class _Estimates:
     end belong to open transactions.
     """
 
-    def __init__(self, e: "Evidence", position: "Ints") -> None:
+    def __init__(self, e: "LagEvidence", position: "Ints") -> None:
         import numpy as np
 
         now = e.commits_as_of_ms
@@ -413,7 +413,7 @@ def range_text(lag: TimeLag) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class LagEvidence:
     """Columns of one length, -1 for unknown; times in ms.
 
     Of the commit: `committed`, `committed_ms` (coordinator's clock), `seen_ms` and `commits_as_of_ms` (monitor's
@@ -433,8 +433,8 @@ class Evidence:
     `record_is_data` when it surely is visible data, neither marker nor part of a transaction that is open or aborted.
     `done_record_ms` is the time of any record that is done.
 
-    Of the topic: `is_log_append`, `is_dense`, `is_compacted` (see `TopicFacts`). `is_other_topic`: the commit is not
-    of this topic.
+    Of the topic: `is_log_append`, `is_dense`, `is_compacted` (see `TopicLogSettings`). `is_other_topic`: the commit is
+    not of this topic.
     """
 
     committed: "Ints"
@@ -454,9 +454,9 @@ class Evidence:
     effective_end_is_data: "Bools"
     before_ms: "Ints"
     after_ms: "Ints"
-    at_position: Bracket
-    at_done_end: Bracket
-    at_last_done: Bracket
+    at_position: SampleBracket
+    at_done_end: SampleBracket
+    at_last_done: SampleBracket
     record_offset: "Ints"
     record_ms: "Ints"
     record_low_ms: "Ints"

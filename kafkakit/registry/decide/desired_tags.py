@@ -29,8 +29,17 @@ from kafkakit.core.query import ADDRESSED, NAMED, Makers, names_matching, number
 from kafkakit.core.query_text import parse_query
 from kafkakit.core.rpc import RpcError
 from kafkakit.core.selection import ALL, EXISTING, is_topic_name, matching_topics, query_of
-from kafkakit.core.text import printable, some
-from kafkakit.registry.decide.tags import MARK, Kind, Tags, changed_keys, is_broker_id, merged, tags_to_set, without
+from kafkakit.core.text import few_of, sanitize
+from kafkakit.registry.decide.tags import (
+    MARK,
+    ObjectKind,
+    Tags,
+    changed_keys,
+    is_broker_id,
+    merge_tags,
+    remove_tags,
+    tags_to_set,
+)
 
 MAX_FILE_BYTES = 16 << 20
 MAX_RULES = 10_000
@@ -54,11 +63,11 @@ class DesiredTags:
     """The rules by kind, checked; a kind that the file does not name is absent. `source` is for errors."""
 
     source: str
-    rules: Mapping[Kind, tuple[TagRule, ...]]
+    rules: Mapping[ObjectKind, tuple[TagRule, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _WantedTags:
     tags: dict[str, str] = field(default_factory=dict)
     rule_of: dict[str, str] = field(default_factory=dict)
 
@@ -69,7 +78,7 @@ def read_desired(data: bytes, source: str) -> DesiredTags:
         document = msgspec.yaml.decode(data, type=_Document)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise InputError(source, f"is not a tags file: {' '.join(str(error).split())[:200]}") from None
-    given = {Kind.TOPIC: document.topics, Kind.BROKER: document.brokers}
+    given = {ObjectKind.TOPIC: document.topics, ObjectKind.BROKER: document.brokers}
     rules = {kind: found for kind, found in given.items() if found is not None}
     if not rules:
         raise InputError(source, "names neither topics nor brokers")
@@ -83,7 +92,7 @@ def read_desired(data: bytes, source: str) -> DesiredTags:
 
 def brokers_named(desired: DesiredTags) -> frozenset[int]:
     """The brokers that rules name by id."""
-    rules = desired.rules.get(Kind.BROKER, ())
+    rules = desired.rules.get(ObjectKind.BROKER, ())
     return named_brokers(str(name) for rule in rules for name in rule.names)
 
 
@@ -91,7 +100,7 @@ def brokers_named(desired: DesiredTags) -> frozenset[int]:
 class TagChange:
     """The tags of one object before and after; keys of neither are not touched by name."""
 
-    kind: Kind
+    kind: ObjectKind
     name: str
     before: Tags
     after: Tags
@@ -159,14 +168,14 @@ def plan_desired(
     changes: list[TagChange] = []
     warnings = [*not_live(down)]
     for kind, rules in desired.rules.items():
-        live: Entries = topics if kind is Kind.TOPIC else brokers
-        entries: Entries = topics if kind is Kind.TOPIC else {**brokers, **down}
-        wanted, unmatched = _wanted(kind, rules, entries, live, desired.source)
+        live: Entries = topics if kind is ObjectKind.TOPIC else brokers
+        entries: Entries = topics if kind is ObjectKind.TOPIC else {**brokers, **down}
+        wanted, unmatched = _wanted_tags(kind, rules, entries, live, desired.source)
         warnings += unmatched
         for name, before in tags_of(entries).items():
             asked = wanted[name].tags if name in wanted else {}
             kept = {k: v for k, v in before.items() if k in asked or k == MARK or not k.startswith(tuple(prune))}
-            after = merged(kind, name, kept, asked)
+            after = merge_tags(kind, name, kept, asked)
             if after != before:
                 changes.append(TagChange(kind=kind, name=name, before=before, after=after))
     return PlannedChanges(changes=tuple(changes), warnings=tuple(warnings))
@@ -174,32 +183,32 @@ def plan_desired(
 
 MAX_NAMES = 10_000
 Entries = Mapping[str, TopicEntry] | Mapping[int, BrokerEntry]
-_OWN: Mapping[Kind, Makers] = {
-    Kind.TOPIC: {
+_OWN: Mapping[ObjectKind, Makers] = {
+    ObjectKind.TOPIC: {
         **NAMED,
         "partitions": lambda topics: number_column([t.partitions for t in topics]),
         "replication": lambda topics: number_column([t.replication for t in topics]),
     },
-    Kind.BROKER: ADDRESSED,
+    ObjectKind.BROKER: ADDRESSED,
 }
 # What planning can ask of a cluster, and what the registry does not know.
 _ELSEWHERE = {
-    Kind.TOPIC: frozenset({"bytes", "under_replicated"}),
-    Kind.BROKER: frozenset({"state", "is_alive", "free_bytes", "total_bytes", "replicas", "leaders"}),
+    ObjectKind.TOPIC: frozenset({"bytes", "under_replicated"}),
+    ObjectKind.BROKER: frozenset({"state", "is_alive", "free_bytes", "total_bytes", "replicas", "leaders"}),
 }
 
 
-def _wanted(
-    kind: Kind, rules: Sequence[TagRule], entries: Entries, live: Entries, source: str
-) -> tuple[dict[str, _Wanted], list[str]]:
-    wanted: dict[str, _Wanted] = {}
+def _wanted_tags(
+    kind: ObjectKind, rules: Sequence[TagRule], entries: Entries, live: Entries, source: str
+) -> tuple[dict[str, _WantedTags], list[str]]:
+    wanted: dict[str, _WantedTags] = {}
     unmatched: list[str] = []
     for number, rule in enumerate(rules, 1):
         names = _names(kind, number, rule, live if rule.where else entries, source)
         if not names:
-            unmatched.append(f"{source}: {_title(kind, number)} matches no {kind}: {printable(rule.where[:100])}")
+            unmatched.append(f"{source}: {_title(kind, number)} matches no {kind}: {sanitize(rule.where[:100])}")
         for name in names:
-            own = wanted.setdefault(name, _Wanted())
+            own = wanted.setdefault(name, _WantedTags())
             for key, value in _texts(rule).items():
                 if own.tags.setdefault(key, value) != value:
                     problem = f"and {_title(kind, number)} ask for different values of {key} of {kind} {name}"
@@ -208,7 +217,7 @@ def _wanted(
     return wanted, unmatched
 
 
-def _names(kind: Kind, number: int, rule: TagRule, entries: Entries, source: str) -> tuple[str, ...]:
+def _names(kind: ObjectKind, number: int, rule: TagRule, entries: Entries, source: str) -> tuple[str, ...]:
     try:
         if rule.where:
             return matching_names(kind, rule.where, entries)
@@ -217,7 +226,7 @@ def _names(kind: Kind, number: int, rule: TagRule, entries: Entries, source: str
         raise InputError(source, f"{_title(kind, number)}: {error.message}", hint=error.hint) from None
 
 
-def _check(kind: Kind, number: int, rule: TagRule, source: str) -> None:
+def _check(kind: ObjectKind, number: int, rule: TagRule, source: str) -> None:
     if bool(rule.names) == bool(rule.where):
         raise InputError(source, f"{_title(kind, number)} needs either names or where")
     try:
@@ -230,7 +239,7 @@ def _texts(rule: TagRule) -> Tags:
     return {key: str(value) for key, value in rule.tags.items()}
 
 
-def _title(kind: Kind, number: int) -> str:
+def _title(kind: ObjectKind, number: int) -> str:
     return f"rule {number} of {kind}s"
 
 
@@ -292,7 +301,7 @@ def parse_label_map(given: Sequence[str]) -> dict[str, str]:
     for text in given:
         label, _, tag = text.partition("=")
         if not label.strip() or label in found:
-            raise UsageError(f"--map: {printable(text[:80])!r} names no label of its own", hint="write LABEL=TAG")
+            raise UsageError(f"--map: {sanitize(text[:80])!r} names no label of its own", hint="write LABEL=TAG")
         found[label.strip()] = tag.strip() or label.strip()
     return found
 
@@ -339,11 +348,11 @@ def import_labels(objects: Sequence[LabelledObject], request: LabelImport, sourc
             problem = f"{names[broker]} and {each.metadata.name} are both broker {broker}"
             raise InputError(source, problem, hint="choose pods with kubectl get pods -l, or give --id-label")
         tags = {tag: labels[label] for label, tag in request.tag_of.items() if labels.get(label)}
-        found[broker], names[broker] = tags, printable(each.metadata.name[:200])
+        found[broker], names[broker] = tags, sanitize(each.metadata.name[:200])
     rules = tuple(rules_of_brokers({broker: tags for broker, tags in found.items() if tags}))
     if not rules:
         raise InputError(source, f"no pod or node has a label of {', '.join(request.tag_of)}")
-    return DesiredTags(source=source, rules={Kind.BROKER: rules})
+    return DesiredTags(source=source, rules={ObjectKind.BROKER: rules})
 
 
 def _broker_of(each: LabelledObject, labels: Mapping[str, str], request: LabelImport, source: str) -> int:
@@ -351,14 +360,14 @@ def _broker_of(each: LabelledObject, labels: Mapping[str, str], request: LabelIm
         text = labels.get(request.id_label, "")
         problem = f"has no broker id in the label {request.id_label}"
     elif each.kind == "Node":
-        raise InputError(source, f"node {printable(each.metadata.name[:200])} names no broker", hint="give --id-label")
+        raise InputError(source, f"node {sanitize(each.metadata.name[:200])} names no broker", hint="give --id-label")
     else:
         ordinal = _ORDINAL.search(each.metadata.name)
         text = labels.get(INDEX_LABEL) or (ordinal[1] if ordinal else "")
         problem = "has no ordinal at the end of its name"
     if not text.isascii() or not text.isdigit() or len(text) > 10 or int(text) + request.first_id > MAX_ID:
         raise InputError(
-            source, f"{each.kind.lower()} {printable(each.metadata.name[:200])} {problem}", hint="give --id-label"
+            source, f"{each.kind.lower()} {sanitize(each.metadata.name[:200])} {problem}", hint="give --id-label"
         )
     return int(text) + (0 if request.id_label is not None else request.first_id)
 
@@ -372,18 +381,20 @@ class ChangeOutcome:
     reason: str = ""
 
 
-def changes_setting(kind: Kind, names: Iterable[str], tags: Mapping[str, Tags], given: Tags) -> tuple[TagChange, ...]:
+def changes_setting(
+    kind: ObjectKind, names: Iterable[str], tags: Mapping[str, Tags], given: Tags
+) -> tuple[TagChange, ...]:
     """Tags set on each object beside its own; those that have them already are left out. `RpcError` for too many."""
     made = ((name, tags.get(name, {})) for name in names)
-    return _changes(kind, ((name, before, merged(kind, name, before, given)) for name, before in made))
+    return _changes(kind, ((name, before, merge_tags(kind, name, before, given)) for name, before in made))
 
 
 def changes_deleting(
-    kind: Kind, names: Iterable[str], tags: Mapping[str, Tags], keys: Collection[str]
+    kind: ObjectKind, names: Iterable[str], tags: Mapping[str, Tags], keys: Collection[str]
 ) -> tuple[TagChange, ...]:
     """Keys taken from each object; those without them are left out."""
     made = ((name, tags.get(name, {})) for name in names)
-    return _changes(kind, ((name, before, without(before, keys)) for name, before in made))
+    return _changes(kind, ((name, before, remove_tags(before, keys)) for name, before in made))
 
 
 def failed_outcome(change: TagChange, state: str, error: KafkakitError) -> ChangeOutcome:
@@ -401,15 +412,15 @@ def not_live(brokers: Iterable[int]) -> tuple[str, ...]:
     found = [str(broker) for broker in sorted(brokers)]
     if not found:
         return ()
-    return (f"broker {found[0]} is not live" if len(found) == 1 else f"brokers {some(found)} are not live",)
+    return (f"broker {found[0]} is not live" if len(found) == 1 else f"brokers {few_of(found)} are not live",)
 
 
-def changed_meanwhile(kind: Kind, name: str) -> ConflictError:
+def changed_meanwhile(kind: ObjectKind, name: str) -> ConflictError:
     """The error where tags are not those that a change was made from."""
     return ConflictError(f"the tags of {kind} {name} were changed by another process")
 
 
-def _changes(kind: Kind, found: Iterable[tuple[str, Tags, Tags]]) -> tuple[TagChange, ...]:
+def _changes(kind: ObjectKind, found: Iterable[tuple[str, Tags, Tags]]) -> tuple[TagChange, ...]:
     return tuple(TagChange(kind=kind, name=n, before=b, after=a) for n, b, a in found if a != b)
 
 
@@ -419,7 +430,7 @@ def _line(key: str, old: str | None, new: str | None) -> str:
     return f"- {key}: {old}" if new is None else f"~ {key}: {old} -> {new}"
 
 
-def chosen(kind: Kind, text: str, entries: Entries) -> tuple[str, ...]:
+def choose_names(kind: ObjectKind, text: str, entries: Entries) -> tuple[str, ...]:
     """The names that a text means: a list with commas, or a query; sorted as the entries are.
 
     A list of topics may hold regular expressions, and -2 among brokers means all of them. Raises `UsageError` for a
@@ -429,32 +440,32 @@ def chosen(kind: Kind, text: str, entries: Entries) -> tuple[str, ...]:
     if query is not None:
         found = matching_names(kind, query, entries)
     else:
-        listed = [name for word in text.split(",") for name in _listed(kind, word.strip(), entries)]
+        listed = [name for word in text.split(",") for name in _names_of_word(kind, word.strip(), entries)]
         found = exact_names(kind, listed, entries)
     if not found:
-        raise UsageError(f"no {kind} matches {printable(text.strip()[:200])!r}")
+        raise UsageError(f"no {kind} matches {sanitize(text.strip()[:200])!r}")
     return found
 
 
-def is_exact(kind: Kind, text: str) -> bool:
+def is_exact(kind: ObjectKind, text: str) -> bool:
     """Whether every object is named, so that no more of them can be meant than the text shows."""
     words = [word.strip() for word in text.split(",")]
     all_named = all(is_topic_name(word) or not word for word in words)
-    return query_of(text) is None and all_named and (kind is Kind.TOPIC or str(ALL) not in words)
+    return query_of(text) is None and all_named and (kind is ObjectKind.TOPIC or str(ALL) not in words)
 
 
-def _listed(kind: Kind, word: str, entries: Entries) -> Iterable[str]:
-    if kind is Kind.BROKER and word == str(ALL):
+def _names_of_word(kind: ObjectKind, word: str, entries: Entries) -> Iterable[str]:
+    if kind is ObjectKind.BROKER and word == str(ALL):
         return map(str, entries)
-    if kind is Kind.BROKER and word == str(EXISTING):
+    if kind is ObjectKind.BROKER and word == str(EXISTING):
         raise UsageError("-1 is not taken here: which brokers hold replicas is not known", hint="-2: all brokers")
-    if kind is Kind.BROKER or is_topic_name(word):
+    if kind is ObjectKind.BROKER or is_topic_name(word):
         return (word,)
     names = frozenset(map(str, entries))
     return sorted(matching_topics(names, (word,))) or (word,)
 
 
-def exact_names(kind: Kind, given: Collection[str], entries: Entries) -> tuple[str, ...]:
+def exact_names(kind: ObjectKind, given: Collection[str], entries: Entries) -> tuple[str, ...]:
     """The names, each of which must exist; `UsageError` names one that does not, and the nearest that does."""
     known = {str(name) for name in entries}
     names = list(dict.fromkeys(name.strip() for name in given if name.strip()))
@@ -463,18 +474,18 @@ def exact_names(kind: Kind, given: Collection[str], entries: Entries) -> tuple[s
     missing = [name for name in names if name not in known]
     if missing:
         also = f", nor {len(missing) - 1:,} others of the list" if len(missing) > 1 else ""
-        what = "live broker" if kind is Kind.BROKER else "topic"
+        what = "live broker" if kind is ObjectKind.BROKER else "topic"
         guess = did_you_mean(missing[0], known)
-        hint = "topics that the user may not describe are not seen" if kind is Kind.TOPIC else None
-        raise UsageError(f"there is no {what} {printable(missing[0][:100])}{also}{guess}", hint=hint)
+        hint = "topics that the user may not describe are not seen" if kind is ObjectKind.TOPIC else None
+        raise UsageError(f"there is no {what} {sanitize(missing[0][:100])}{also}{guess}", hint=hint)
     return tuple(names)
 
 
-def matching_names(kind: Kind, query: str, entries: Entries) -> tuple[str, ...]:
+def matching_names(kind: ObjectKind, query: str, entries: Entries) -> tuple[str, ...]:
     """The names of the entries that match; raises `QueryError`, and `UsageError` for keys that cannot be known."""
     node, own = parse_query(query), _OWN[kind]
     objects: list[Any] = list(entries.values())
-    configs = (lambda each: each.configs) if kind is Kind.TOPIC else None
+    configs = (lambda each: each.configs) if kind is ObjectKind.TOPIC else None
     table = object_table([*map(str, entries)], objects, own, lambda each: each.tags, configs)
     for key, near in unknown_keys(node, table, own):
         if key in _ELSEWHERE[kind]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kafkakit.core.cluster_facts import GroupDescription, GroupState, GroupType, ItemError, LogSpan, holders_of
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.lag.decide.measure.ends import NONE
-from kafkakit.streams.lag.decide.measure.table import Forecast, LagStatus, LagTable
+from kafkakit.streams.lag.decide.measure.table import LagForecast, LagStatus, LagTable
 from kafkakit.streams.lag.decide.measure.time_lag import (
     UNBOUNDED,
     UNESTIMATED,
@@ -201,7 +201,7 @@ def _rows(
         backlog=figures,
         arrival=figures,
         live=figures,
-        forecast=Forecast(
+        forecast=LagForecast(
             consumed_per_s=rates,
             produced_per_s=rates,
             eta_ms=np.where(is_empty, 0, NONE),

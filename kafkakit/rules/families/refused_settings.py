@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from ipaddress import ip_address
 from typing import NamedTuple
 
-from kafkakit.core.quantities import counted, format_bytes, format_span
+from kafkakit.core.quantities import count_of, format_bytes, format_span
 from kafkakit.rules.cluster_facts import PROTOCOLS, Listener, listeners_of, protocol_map
 from kafkakit.rules.config_defs import WITHOUT_ZOOKEEPER, minor_key
-from kafkakit.rules.effective import BrokerConfig, Source, to_int
+from kafkakit.rules.effective import BrokerConfig, ValueSource, to_int
 from kafkakit.rules.families.kraft import (
     PROTOCOLS_OF_LISTENERS,
     early_faults,
@@ -272,7 +272,7 @@ def auth_delay_vs_idle(broker: LintBroker, cluster: LintCluster, limits: Limits)
         )
 
 
-class Bound(NamedTuple):
+class SettingOrder(NamedTuple):
     """`lower` may not be above `upper`, nor equal to it where `is_strict`; checked from the version `since` on.
 
     A broker starts with one that is broken where nothing is `refused`, and no client can join a group.
@@ -285,13 +285,13 @@ class Bound(NamedTuple):
     is_refused: bool = True
 
 
-def _bounds() -> tuple[Bound, ...]:
-    found: list[Bound] = []
+def _bounds() -> tuple[SettingOrder, ...]:
+    found: list[SettingOrder] = []
     for kind in ("consumer", "share", "streams"):
         for name in ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms"):
             least, value, most = (f"group.{kind}.{part}{name}" for part in ("min.", "", "max."))
-            found += [Bound(least, most), Bound(least, value), Bound(value, most)]
-        strict = Bound(f"group.{kind}.heartbeat.interval.ms", f"group.{kind}.session.timeout.ms", True, "4.0")
+            found += [SettingOrder(least, most), SettingOrder(least, value), SettingOrder(value, most)]
+        strict = SettingOrder(f"group.{kind}.heartbeat.interval.ms", f"group.{kind}.session.timeout.ms", True, "4.0")
         found.append(strict)
     for name, since in (
         ("record.lock.duration.ms", "3.9"),
@@ -299,13 +299,13 @@ def _bounds() -> tuple[Bound, ...]:
         ("partition.max.record.locks", "4.3"),
     ):
         least, value, most = (f"group.share.{part}{name}" for part in ("min.", "", "max."))
-        found += [Bound(least, value, since=since), Bound(value, most, since=since)]
+        found += [SettingOrder(least, value, since=since), SettingOrder(value, most, since=since)]
     found += [
-        Bound("group.share.max.size", "group.share.max.share.sessions", since="4.1"),
-        Bound("group.min.session.timeout.ms", "group.max.session.timeout.ms", is_refused=False),
-        Bound("group.streams.num.standby.replicas", "group.streams.max.standby.replicas"),
-        Bound("group.streams.num.warmup.replicas", "group.streams.max.warmup.replicas"),
-        Bound("group.streams.min.task.offset.interval.ms", "group.streams.task.offset.interval.ms"),
+        SettingOrder("group.share.max.size", "group.share.max.share.sessions", since="4.1"),
+        SettingOrder("group.min.session.timeout.ms", "group.max.session.timeout.ms", is_refused=False),
+        SettingOrder("group.streams.num.standby.replicas", "group.streams.max.standby.replicas"),
+        SettingOrder("group.streams.num.warmup.replicas", "group.streams.max.warmup.replicas"),
+        SettingOrder("group.streams.min.task.offset.interval.ms", "group.streams.task.offset.interval.ms"),
     ]
     return tuple(found)
 
@@ -364,7 +364,7 @@ def _group_lists(broker: LintBroker) -> Violations:
                 refused=number > 0,
             )
     acks = config.value("offsets.commit.required.acks")
-    if acks.source is not Source.DEFAULT and minor < WITHOUT_ZOOKEEPER:
+    if acks.source is not ValueSource.DEFAULT and minor < WITHOUT_ZOOKEEPER:
         wanted = config.number("offsets.commit.required.acks")
         replicas = config.number("offsets.topic.replication.factor")
         if wanted is not None and replicas is not None and not -1 <= wanted <= replicas:
@@ -408,7 +408,7 @@ def listener_endpoints(broker: LintBroker, cluster: LintCluster, limits: Limits)
         names = Counter(listener.name.upper() for listener in listeners)
         for name in sorted(name for name, number in names.items() if number > 1):
             yield Violation(
-                message=f"{key} has {counted(names[name], 'listener')} of the name {name}: the node does not start",
+                message=f"{key} has {count_of(names[name], 'listener')} of the name {name}: the node does not start",
                 key=key,
                 expected="a different name for each listener",
                 subject=name,
@@ -495,7 +495,7 @@ def _names_with_zookeeper(config: BrokerConfig) -> Iterator[Violation]:
     unmapped = (names | advertised) - protocol_map(config).keys()
     if unmapped:
         yield Violation(
-            message=f"the listener {_told(unmapped)} has no protocol in {PROTOCOLS_OF_LISTENERS}: "
+            message=f"the listener {_join(unmapped)} has no protocol in {PROTOCOLS_OF_LISTENERS}: "
             "the broker does not start",
             key=PROTOCOLS_OF_LISTENERS,
             refused=True,
@@ -503,14 +503,14 @@ def _names_with_zookeeper(config: BrokerConfig) -> Iterator[Violation]:
     between = config.text("inter.broker.listener.name").strip() or config.text("security.inter.broker.protocol")
     if between.upper() not in advertised:
         yield Violation(
-            message=f"the listener between brokers, {between}, is not advertised ({_told(advertised)}): "
+            message=f"the listener between brokers, {between}, is not advertised ({_join(advertised)}): "
             "the broker does not start",
             key="inter.broker.listener.name",
             refused=True,
         )
     if not advertised <= names:
         yield Violation(
-            message=f"{_told(advertised - names)} is advertised, but not in listeners ({_told(names)}): "
+            message=f"{_join(advertised - names)} is advertised, but not in listeners ({_join(names)}): "
             "the broker does not start",
             key="advertised.listeners",
             refused=True,
@@ -543,5 +543,5 @@ def _id_faults(config: BrokerConfig) -> Iterator[Violation]:
         )
 
 
-def _told(names: set[str]) -> str:
+def _join(names: set[str]) -> str:
     return ", ".join(sorted(names))

@@ -20,9 +20,9 @@ from kafkakit.core.documents import DocumentKind
 from kafkakit.core.errors import UsageError
 from kafkakit.core.lease import MAX_TTL_S, LeaseRecord
 from kafkakit.core.options import REPEATED, duration_option, not_typed, option, parsed_option
-from kafkakit.core.quantities import counted, format_duration, parse_percent
+from kafkakit.core.quantities import count_of, format_duration, parse_percent
 from kafkakit.core.text import plain_value
-from kafkakit.report.report import Part, Report, ResultTable, Section, capped
+from kafkakit.report.report import Part, Report, ResultTable, Section, cap_lines
 from kafkakit.streams.assigner.decide.assignment import FleetShape, SimulatedEvent
 from kafkakit.streams.client.api import GrantDocument, PartitionKey, WorkerDocument
 from kafkakit.streams.model.route import DLQ, Route
@@ -133,7 +133,7 @@ HISTORY_DOCUMENT = DocumentKind("stream-automatic-failovers", AutomaticHistory)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class PolicyVerdict:
     """What the policy says of one stream on an unreachable cluster; `why_not` is empty where it is to be moved.
 
     With `continues` the failover was started before, and has not sent producers elsewhere yet.
@@ -146,7 +146,7 @@ class Verdict:
     continues: bool = False
 
 
-class Reason(StrEnum):
+class HealthReason(StrEnum):
     """What may be wrong with a cluster."""
 
     UNREACHABLE = "unreachable"
@@ -185,20 +185,20 @@ class ReasonWatch:
 class ClusterHealth:
     """A cluster as it is judged: the reasons that were ever seen, and the newest probe."""
 
-    watches: Mapping[Reason, ReasonWatch] = field(default_factory=dict)
+    watches: Mapping[HealthReason, ReasonWatch] = field(default_factory=dict)
     probe: Probe | None = None
 
     @property
-    def reasons(self) -> tuple[Reason, ...]:
-        """What is wrong, in the order of `Reason`; none for a healthy cluster."""
-        return tuple(each for each in Reason if each in self.watches and self.watches[each].counts)
+    def reasons(self) -> tuple[HealthReason, ...]:
+        """What is wrong, in the order of `HealthReason`; none for a healthy cluster."""
+        return tuple(each for each in HealthReason if each in self.watches and self.watches[each].counts)
 
     @property
     def is_reachable(self) -> bool:
         """Whether clients may be expected to get answers."""
-        return Reason.UNREACHABLE not in self.reasons
+        return HealthReason.UNREACHABLE not in self.reasons
 
-    def since_s(self, reason: Reason) -> float:
+    def since_s(self, reason: HealthReason) -> float:
         """Since when (monotonic clock) the reason was shown by every look; infinite where it is not."""
         found = self.watches.get(reason)
         return found.since_s if found is not None and found.holds else float("inf")
@@ -213,7 +213,7 @@ def verdicts(
     *,
     now_s: float,
     now_ms: int,
-) -> tuple[Verdict, ...]:
+) -> tuple[PolicyVerdict, ...]:
     """A verdict for each stream that is written to an unreachable cluster, by stream; `seen` are workers' witnesses.
 
     `health` and `seen` are by cluster id; `now_s` is the monotonic clock of `health`.
@@ -234,22 +234,22 @@ def verdicts(
             target = policy.targets.get(profile, "")
             ours = [each for each in history.starts if (each.stream, each.target) == (route.stream, target)]
             if route.operation is not None and ours and now_ms - ours[-1].at_ms < DAY_MS:
-                found.append(Verdict(stream=route.stream, source=profile, target=target, continues=True))
+                found.append(PolicyVerdict(stream=route.stream, source=profile, target=target, continues=True))
                 break
             why_not = (
-                _unproven(policy, state, seen.get(cluster_id, (0, 0)), now_s)
-                or _unfit(route, target, health.get(by_profile.get(target, "")))
-                or _unpermitted(policy, route, history.starts, left, now_ms)
+                _why_unproven(policy, state, seen.get(cluster_id, (0, 0)), now_s)
+                or _why_unfit(route, target, health.get(by_profile.get(target, "")))
+                or _why_unpermitted(policy, route, history.starts, left, now_ms)
             )
             left -= not why_not
-            found.append(Verdict(stream=route.stream, source=profile, target=target, why_not=why_not))
+            found.append(PolicyVerdict(stream=route.stream, source=profile, target=target, why_not=why_not))
             break
     return tuple(found)
 
 
-def _unproven(policy: AutomaticPolicy, state: ClusterHealth, seen: tuple[int, int], now_s: float) -> str:
+def _why_unproven(policy: AutomaticPolicy, state: ClusterHealth, seen: tuple[int, int], now_s: float) -> str:
     answered, silent = seen
-    down_s = now_s - state.since_s(Reason.UNREACHABLE)
+    down_s = now_s - state.since_s(HealthReason.UNREACHABLE)
     if down_s < policy.confirm_s:
         return f"unreachable for {max(0.0, down_s):.1f} s of {policy.confirm_s:g} s"
     if silent < policy.witnesses or silent < policy.quorum * (answered + silent):
@@ -257,7 +257,7 @@ def _unproven(policy: AutomaticPolicy, state: ClusterHealth, seen: tuple[int, in
     return ""
 
 
-def _unfit(route: Route, target: str, state: ClusterHealth | None) -> str:
+def _why_unfit(route: Route, target: str, state: ClusterHealth | None) -> str:
     if not target:
         return "no target for its cluster"
     if route.operation is not None:
@@ -267,7 +267,7 @@ def _unfit(route: Route, target: str, state: ClusterHealth | None) -> str:
     return ""
 
 
-def _unpermitted(
+def _why_unpermitted(
     policy: AutomaticPolicy, route: Route, starts: Sequence[AutomaticStart], left: int, now_ms: int
 ) -> str:
     newest = max((each.at_ms for each in starts if each.stream == route.stream), default=None)
@@ -335,30 +335,32 @@ class AssignerOptions:
             )
 
 
-def judged(
+def judge_health(
     earlier: ClusterHealth | None, probe: Probe | None, began_s: float, now_s: float, rules: HealthRules
 ) -> ClusterHealth:
     """The health after a look; `probe` is the newest answer, None where none ever came since `began_s`."""
     before = earlier.watches if earlier is not None else {}
     answered_s = probe.sent_s if probe is not None else began_s
-    shown = {Reason.UNREACHABLE: now_s - answered_s >= rules.down_s}
-    if probe is not None and not shown[Reason.UNREACHABLE]:
-        shown[Reason.NO_CONTROLLER] = not probe.has_controller
-        shown[Reason.OFFLINE] = probe.offline > 0
-        shown[Reason.UNDER_MIN_ISR] = probe.under_min_isr > 0
-        shown[Reason.SLOW] = probe.latency_s >= rules.slow_s
-        shown[Reason.DISK_FULL] = probe.disk_used is not None and probe.disk_used >= rules.disk_used
+    shown = {HealthReason.UNREACHABLE: now_s - answered_s >= rules.down_s}
+    if probe is not None and not shown[HealthReason.UNREACHABLE]:
+        shown[HealthReason.NO_CONTROLLER] = not probe.has_controller
+        shown[HealthReason.OFFLINE] = probe.offline > 0
+        shown[HealthReason.UNDER_MIN_ISR] = probe.under_min_isr > 0
+        shown[HealthReason.SLOW] = probe.latency_s >= rules.slow_s
+        shown[HealthReason.DISK_FULL] = probe.disk_used is not None and probe.disk_used >= rules.disk_used
     watches = dict(before)
     for reason, holds in shown.items():
-        watches[reason] = _watched(before.get(reason), holds, reason, now_s, rules)
+        watches[reason] = _watch_reason(before.get(reason), holds, reason, now_s, rules)
     return ClusterHealth(watches=watches, probe=probe)
 
 
-def _watched(before: ReasonWatch | None, holds: bool, reason: Reason, now_s: float, rules: HealthRules) -> ReasonWatch:
+def _watch_reason(
+    before: ReasonWatch | None, holds: bool, reason: HealthReason, now_s: float, rules: HealthRules
+) -> ReasonWatch:
     since_s = before.since_s if before is not None and before.holds == holds else now_s
     counted = before is not None and before.counts
     if holds:
-        counts = counted or reason is Reason.UNREACHABLE or now_s - since_s >= rules.enter_s
+        counts = counted or reason is HealthReason.UNREACHABLE or now_s - since_s >= rules.enter_s
     else:
         counts = counted and now_s - since_s < rules.leave_s
     return ReasonWatch(counts=counts, holds=holds, since_s=since_s)
@@ -415,7 +417,7 @@ class ExplainedPartition:
     why: str
 
 
-def explained(
+def explain_partitions(
     route: Route,
     group: str,
     workers: Mapping[str, WorkerDocument],
@@ -445,14 +447,14 @@ def explained(
         for partition in range(segment.partitions):
             key = PartitionKey(route.stream, group, segment.cluster_id, segment.topic, partition)
             slot, epoch = owners.get(key, ("", 0))
-            why = _why(slot, workers, draining, able, grouped, late, counts, is_paused=lane.is_paused)
+            why = _why_not_granted(slot, workers, draining, able, grouped, late, counts, is_paused=lane.is_paused)
             found.append(
                 ExplainedPartition(key=key, lane=lane.name, segment=segment.id, slot=slot, epoch=epoch, why=why)
             )
     return tuple(found)
 
 
-def _why(
+def _why_not_granted(
     slot: str,
     workers: Mapping[str, WorkerDocument],
     draining: frozenset[str],
@@ -540,7 +542,7 @@ def drain_report(worker: WorkerDocument, left: int, code: int, *, is_undone: boo
     """How far a drain came; `is_plan`: nothing is done, and `left` is what the worker has."""
     state = "not drained any more" if is_undone else "drained" if not left else f"{left:,} partitions left"
     if is_plan:
-        verb = "would get partitions again" if is_undone else f"would lose {counted(left, 'partition')}"
+        verb = "would get partitions again" if is_undone else f"would lose {count_of(left, 'partition')}"
         state = f"{verb}; nothing is done"
     return Report(
         command="streams assigner drain",
@@ -563,7 +565,7 @@ def explain_report(stream: str, group: str, found: Sequence[ExplainedPartition])
         data={"stream": stream, "group": group, "partitions": table.records()},
         sections=(
             f"stream {stream}, group {group}: {sum(bool(each.slot) for each in found)} of {len(found)} partitions",
-            Section("Partitions:", capped(tuple(table.lines()), str, _MOST_LINES)),
+            Section("Partitions:", cap_lines(tuple(table.lines()), str, _MOST_LINES)),
         ),
         table=table,
     )
@@ -601,7 +603,7 @@ def simulation_report(shape: FleetShape, events: Sequence[SimulatedEvent]) -> Re
         data={"fleet": plain_value(shape), "events": plain_value(tuple(events))},
         sections=(
             f"{shape.streams * shape.partitions:,} partitions of {shape.streams:,} streams on {shape.clusters:,} "
-            f"clusters, {shape.workers:,} workers in {counted(shape.pools, 'pool')}, seed {shape.seed}",
+            f"clusters, {shape.workers:,} workers in {count_of(shape.pools, 'pool')}, seed {shape.seed}",
             ResultTable(COLUMNS, rows, "Events:"),
         ),
     )

@@ -27,7 +27,7 @@ from kafkakit.placement.group_rooms import Room, TagSteps, deal_pool
 from kafkakit.placement.group_rule import NONE_CLOSED, kinds_of
 from kafkakit.placement.leaders import even_leaders
 from kafkakit.placement.network import Block, FlowInfeasibleError, FlowNetwork, block_proof
-from kafkakit.placement.openings import OpeningsTask, alike, even_blocks, fill_openings
+from kafkakit.placement.openings import OpeningsTask, even_blocks, fill_openings, group_partitions
 from kafkakit.placement.price_bound import LegalSets, cheapest_sets, exact_sum, price_bound
 from kafkakit.placement.problem import Minimize, Placement, PlacementProblem
 
@@ -58,7 +58,7 @@ def place_forced(problem: PlacementProblem) -> Placement:
     arrays = inputs_of(problem, kinds)
     spreads = problem.rule.tags is not None and problem.rule.tags.spreads
     strict = spreads or any(room.strict for room in kinds.rooms.values())
-    answer = None if strict else _settled(problem, arrays, blocks)
+    answer = None if strict else _settle_racks(problem, arrays, blocks)
     if answer is not None:
         chosen, (bound, argument, proof) = answer
     else:
@@ -123,7 +123,7 @@ class ForcedInputs:
         return found
 
 
-def _settled(
+def _settle_racks(
     problem: PlacementProblem, a: ForcedInputs, blocks: list[Block]
 ) -> tuple[list[list[int]], tuple[int, str, Proof]] | None:
     """Chosen target positions, most partitions kept to their racks, and the bound; None where that may cost more."""
@@ -147,7 +147,7 @@ def _solve(
     """
     import numpy as np
 
-    a, names = (every, np.arange(len(every.units))) if settled is None else without(every, settled)
+    a, names = (every, np.arange(len(every.units))) if settled is None else drop_settled(every, settled)
     count, brokers = len(a.units), len(problem.targets)
     network = FlowNetwork()
     source = network.nodes(count)
@@ -233,7 +233,7 @@ def _wire(
     explicit: list[Wired] = []
     p, r = pair_part[again], pair_rack[again]
     if int(rack_size[a.kind[p], r].sum()) <= _EXPLICIT_ARCS:
-        new_part, new_broker = _others(a, p, r)
+        new_part, new_broker = _other_brokers(a, p, r)
         if len(new_part):
             tails = number[new_part, a.rack[new_broker]]
             arcs = network.arcs(tails, broker + new_broker, 1, price[new_part])
@@ -244,7 +244,7 @@ def _wire(
     loose = int((a.rack < 0).sum())
     everyone = np.arange(count)
     if loose and loose * count <= _EXPLICIT_ARCS:
-        new_part, new_broker = _others(a, everyone, np.full(count, -1))
+        new_part, new_broker = _other_brokers(a, everyone, np.full(count, -1))
         arcs = network.arcs(rackless_from[new_part], broker + new_broker, 1, price[new_part])
         explicit.append(((new_part, new_broker), arcs))
     elif loose:
@@ -253,7 +253,7 @@ def _wire(
     return stays, explicit, pooled
 
 
-def _others(a: ForcedInputs, part: "Ints", rack: "Ints") -> "tuple[Ints, Ints]":
+def _other_brokers(a: ForcedInputs, part: "Ints", rack: "Ints") -> "tuple[Ints, Ints]":
     """(partition, broker) for every broker of the given racks that may hold the partition, and does not now."""
     import numpy as np
 
@@ -440,7 +440,7 @@ class SettledReplicas:
         return stay
 
 
-def without(a: ForcedInputs, settled: "Bools") -> "tuple[ForcedInputs, Ints]":
+def drop_settled(a: ForcedInputs, settled: "Bools") -> "tuple[ForcedInputs, Ints]":
     """The inputs of the other partitions, numbered anew, and their old numbers."""
     import numpy as np
 
@@ -469,7 +469,7 @@ def spread_out(problem: PlacementProblem, sets: Sequence[Row]) -> list[Row]:
     if tags is None:
         raise ValueError("the rule has no constraints by tags")
     steps = TagSteps(grouping, tags, repairs=False)
-    kept = [_staying(problem, steps, i, row) for i, row in enumerate(sets)]
+    kept = [_staying_copies(problem, steps, i, row) for i, row in enumerate(sets)]
     openings = {
         i: (row, p.wanted)
         for i, (row, p) in enumerate(zip(kept, problem.partitions, strict=True))
@@ -477,7 +477,7 @@ def spread_out(problem: PlacementProblem, sets: Sequence[Row]) -> list[Row]:
     }
     loads = Counter(dict.fromkeys(problem.targets, 0))
     loads.update(b for row in kept for b in row)
-    rooms = [a for a in alike(openings, grouping, repairs=False) if a.room.units]
+    rooms = [a for a in group_partitions(openings, grouping, repairs=False) if a.room.units]
     chosen, _ = fill_openings(OpeningsTask(rooms, loads))
     return [(*row, *chosen.get(i, ())) for i, row in enumerate(kept)]
 
@@ -495,7 +495,7 @@ def new_copies_by_spread(problem: PlacementProblem, placed: Sequence[int]) -> li
     return found
 
 
-def _staying(problem: PlacementProblem, steps: TagSteps, index: int, row: Row) -> Row:
+def _staying_copies(problem: PlacementProblem, steps: TagSteps, index: int, row: Row) -> Row:
     """The copies of a set that are in place and within every share, and beside which the set can be completed."""
     partition = problem.partitions[index]
     topic, wanted = partition.key.topic, partition.wanted
@@ -518,7 +518,7 @@ def forced_bound(
         bound = price_bound(_legal_sets(problem, a), proof, {b: k for k, b in enumerate(problem.targets)})
     except OverflowError:
         return 0, "sizes this large cannot be added up in prices, so nothing is proven", Proof(kind=ProofKind.NONE)
-    held, stay, lack = _room(a, blocks)
+    held, stay, lack = _count_room(a, blocks)
     if problem.minimize is Minimize.MOVES and bound == lack:
         argument = (
             f"the most even counts leave room for {stay} of the {held} replicas now on target brokers "
@@ -569,7 +569,7 @@ def _without_closed(problem: PlacementProblem, a: ForcedInputs) -> tuple[Placeme
     return wider, replace(inputs_of(wider, Kinds.of(wider)), units=a.units)
 
 
-def _room(a: ForcedInputs, blocks: Sequence[Block]) -> tuple[int, int, int]:
+def _count_room(a: ForcedInputs, blocks: Sequence[Block]) -> tuple[int, int, int]:
     """Replicas on targets now, how many of them the even counts have room for, and how many must be new copies."""
     import numpy as np
 

@@ -12,15 +12,15 @@ from enum import StrEnum
 
 from kafkakit.core.cluster_facts import CommittedOffset, ItemError, LogSpan
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.quantities import counted
-from kafkakit.streams.failover.decide.evidence import Evidence, GroupFacts, References, TopicFacts, letters_in
+from kafkakit.core.quantities import count_of
+from kafkakit.streams.failover.decide.evidence import Evidence, GroupStanding, References, TopicStanding, letters_in
 from kafkakit.streams.failover.decide.operation import (
     Action,
-    DeadLetters,
-    Finished,
+    DeadLetterChoice,
+    Failover,
+    FinishedOperation,
     LostRange,
     OldCopies,
-    Operation,
     OperationRecord,
     Refuse,
     ReportLate,
@@ -54,7 +54,7 @@ class AckKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Missing:
+class MissingItem:
     """What still stands between an old segment and its retirement; `records` where it can be counted."""
 
     item: Item
@@ -65,7 +65,7 @@ class Missing:
 
 
 def late_partitions(
-    segment: Segment, facts: TopicFacts, copies: OldCopies | None = None
+    segment: Segment, facts: TopicStanding, copies: OldCopies | None = None
 ) -> tuple[tuple[int, int], ...]:
     """Partitions that grew after the seal, with how many offsets; what was not read is no detection.
 
@@ -74,7 +74,7 @@ def late_partitions(
     return tuple((number, len(found)) for number, found in late_spans(segment, facts, copies).items())
 
 
-def late_spans(segment: Segment, facts: TopicFacts, copies: OldCopies | None = None) -> dict[int, range]:
+def late_spans(segment: Segment, facts: TopicStanding, copies: OldCopies | None = None) -> dict[int, range]:
     """What came after the seal and was not copied, by partition; without what is empty."""
     spans, offsets = facts.whole_spans or {}, {} if copies is None else copies.offsets
     found = {
@@ -94,17 +94,17 @@ def recovered_partitions(segment: Segment, copies: OldCopies | None) -> tuple[tu
 
 def late_words(segment: Segment, partition: int, more: int) -> str:
     """How far a partition grew after its seal, in words."""
-    return f"{segment.topic}-{partition}: {counted(more, 'offset')} after the seal"
+    return f"{segment.topic}-{partition}: {count_of(more, 'offset')} after the seal"
 
 
-def missing_items(record: OperationRecord, evidence: Evidence) -> tuple[Missing, ...]:
+def missing_items(record: OperationRecord, evidence: Evidence) -> tuple[MissingItem, ...]:
     """Everything that is missing; nothing: the old segments are drained."""
-    found: list[Missing] = []
+    found: list[MissingItem] = []
     for _, segment in record.operation.old_segments(evidence.route):
         facts = evidence.old.get(segment.id)
         if facts is None or facts.problem or facts.whole_spans is None:
             why = "it was not looked at" if facts is None else facts.problem or "a leader did not answer"
-            found.append(Missing(item=Item.UNKNOWN, segment=segment.id, text=f"{segment.topic}: {why}"))
+            found.append(MissingItem(item=Item.UNKNOWN, segment=segment.id, text=f"{segment.topic}: {why}"))
             continue
         found += _of_segment(record, evidence, segment, facts)
     if not any(each.item in (Item.BACKLOG, Item.UNKNOWN) for each in found):  # references are counted in the end
@@ -112,8 +112,8 @@ def missing_items(record: OperationRecord, evidence: Evidence) -> tuple[Missing,
             found += _of_letters(record, evidence, segment)
     lost = sum(each.count for each in record.lost)
     if lost > record.request.accept_loss:
-        text = f"deleted before they were read: {counted(lost, 'offset')}; --accept-loss {lost} continues without them"
-        found.append(Missing(item=Item.LOST, text=text, records=lost))
+        text = f"deleted before they were read: {count_of(lost, 'offset')}; --accept-loss {lost} continues without them"
+        found.append(MissingItem(item=Item.LOST, text=text, records=lost))
     return tuple(found)
 
 
@@ -139,7 +139,7 @@ def losses(record: OperationRecord, evidence: Evidence) -> tuple[LostRange, ...]
     return tuple(found)
 
 
-def ack_of(group: str, facts: GroupFacts | None, evidence: Evidence, epoch: int) -> tuple[AckKind, str]:
+def ack_of(group: str, facts: GroupStanding | None, evidence: Evidence, epoch: int) -> tuple[AckKind, str]:
     """How a group shows that its members act on an epoch, and why it does not yet (empty where it does).
 
     What its consumers registered counts, or the epoch in their commits, whichever is higher. Members of plain clients
@@ -147,7 +147,7 @@ def ack_of(group: str, facts: GroupFacts | None, evidence: Evidence, epoch: int)
     """
     behind = [client for client in evidence.consumers(group) if client.epoch < epoch]
     if evidence.consumers(group):
-        words = f"group {group}: {counted(len(behind), 'consumer')} not at epoch {epoch} yet"
+        words = f"group {group}: {count_of(len(behind), 'consumer')} not at epoch {epoch} yet"
         return AckKind.REGISTERED, words if behind and not _commits_reach(facts, epoch) else ""
     holding = [] if facts is None else [held for held in facts.held if held]
     if facts is None or not holding:
@@ -155,7 +155,7 @@ def ack_of(group: str, facts: GroupFacts | None, evidence: Evidence, epoch: int)
     if not facts.epochs:
         return AckKind.PLAIN, ""
     slow = sum(max((facts.epochs.get(number, 0) for number in held), default=0) < epoch for held in holding)
-    words = f"group {group}: {counted(slow, 'member')} without a commit at epoch {epoch} or later"
+    words = f"group {group}: {count_of(slow, 'member')} without a commit at epoch {epoch} or later"
     return AckKind.COMMITS, words if slow else ""
 
 
@@ -164,49 +164,51 @@ def waiting_producers(evidence: Evidence, epoch: int) -> tuple[str, ...]:
     return tuple(client.id for client in evidence.producers() if client.epoch < epoch)
 
 
-def _of_segment(record: OperationRecord, evidence: Evidence, segment: Segment, facts: TopicFacts) -> Iterator[Missing]:
+def _of_segment(
+    record: OperationRecord, evidence: Evidence, segment: Segment, facts: TopicStanding
+) -> Iterator[MissingItem]:
     unstable = [n for n, span in (facts.whole_spans or {}).items() if span.stable < span.end]
     if unstable:
         text = f"{segment.topic}: a transaction is open in partition {', '.join(map(str, sorted(unstable)[:5]))}"
-        yield Missing(item=Item.TRANSACTIONS, segment=segment.id, text=text)
+        yield MissingItem(item=Item.TRANSACTIONS, segment=segment.id, text=text)
     for seal in segment.seal:
         end = (facts.whole_spans or {})[seal.partition].end
         if end < seal.end:
             # A new leader may say so for a moment; a log that was truncated, or made again, says so from then on.
             text = f"{segment.topic}-{seal.partition} ends at {end}, before its seal at {seal.end}"
-            yield Missing(item=Item.UNKNOWN, segment=segment.id, text=text)
+            yield MissingItem(item=Item.UNKNOWN, segment=segment.id, text=text)
     for name in record.operation.readers_of(segment.id):
         group = facts.groups.get(name)
         yield from _of_group(segment, name, group, facts.whole_spans or {})
         _, behind = ack_of(name, group, evidence, record.routed_epoch or evidence.route.epoch)
         if behind:
-            yield Missing(item=Item.BEHIND, segment=segment.id, group=name, text=behind)
+            yield MissingItem(item=Item.BEHIND, segment=segment.id, group=name, text=behind)
 
 
-def _of_letters(record: OperationRecord, evidence: Evidence, segment: Segment) -> Iterator[Missing]:
+def _of_letters(record: OperationRecord, evidence: Evidence, segment: Segment) -> Iterator[MissingItem]:
     """What of dead letters is not where it is to be: nothing where they stay, if it is known how many there are."""
     if segment.id not in evidence.rejects:
         why = evidence.rejects_problem or "they were not read"
         text = f"{segment.topic}: its rejected records cannot be counted yet: {why}"
-        yield Missing(item=Item.UNKNOWN, segment=segment.id, text=text)
-    if record.request.dead_letters is not DeadLetters.COPY:
+        yield MissingItem(item=Item.UNKNOWN, segment=segment.id, text=text)
+    if record.request.dead_letters is not DeadLetterChoice.COPY:
         return
     copies = record.copies_of(segment.id)
     references = evidence.rejects.get(segment.id, References()).held - copies.gone
     if references > 0:
-        text = f"{segment.topic}: {counted(references, 'rejected record')} to copy to lane {DLQ}"
+        text = f"{segment.topic}: {count_of(references, 'rejected record')} to copy to lane {DLQ}"
         if evidence.route.lane(DLQ) is None:
             text += ", which the stream does not have; --dead-letters leave keeps their topic readable"
-        yield Missing(item=Item.REJECTS, segment=segment.id, text=text, records=references)
+        yield MissingItem(item=Item.REJECTS, segment=segment.id, text=text, records=references)
     if record.operation.lane_of(segment.id) == DLQ:
         spans = (evidence.old[segment.id].whole_spans if segment.id in evidence.old else None) or {}
-        left = sum(len(span) for span in uncopied(segment, spans, copies).values())
+        left = sum(len(span) for span in uncopied_ranges(segment, spans, copies).values())
         if left:
-            text = f"{segment.topic}: {counted(left, 'dead letter')} to copy"
-            yield Missing(item=Item.LETTERS, segment=segment.id, text=text, records=left)
+            text = f"{segment.topic}: {count_of(left, 'dead letter')} to copy"
+            yield MissingItem(item=Item.LETTERS, segment=segment.id, text=text, records=left)
 
 
-def uncopied(segment: Segment, spans: Mapping[int, LogSpan], copies: OldCopies) -> dict[int, range]:
+def uncopied_ranges(segment: Segment, spans: Mapping[int, LogSpan], copies: OldCopies) -> dict[int, range]:
     """What of a sealed segment was not copied yet, by partition."""
     found = {}
     for seal in segment.seal:
@@ -230,7 +232,7 @@ def with_references(
 
 def letters_left(record: OperationRecord, evidence: Evidence) -> tuple[int, ...]:
     """The old segments that the retirement leaves in the route: they hold dead letters, or references lead to them."""
-    if record.request.dead_letters is DeadLetters.COPY:
+    if record.request.dead_letters is DeadLetterChoice.COPY:
         return ()
     return tuple(
         segment.id
@@ -240,7 +242,9 @@ def letters_left(record: OperationRecord, evidence: Evidence) -> tuple[int, ...]
     )
 
 
-def _of_group(segment: Segment, name: str, group: GroupFacts | None, spans: Mapping[int, LogSpan]) -> Iterator[Missing]:
+def _of_group(
+    segment: Segment, name: str, group: GroupStanding | None, spans: Mapping[int, LogSpan]
+) -> Iterator[MissingItem]:
     left, unstable = 0, False
     for seal in segment.seal:
         commit = None if group is None else group.commits.get(seal.partition)
@@ -248,10 +252,10 @@ def _of_group(segment: Segment, name: str, group: GroupFacts | None, spans: Mapp
         left += left_in(commit, seal.effective_end, spans[seal.partition].start)
     if unstable:
         text = f"{segment.topic}: offsets of group {name} are not known, or in an open transaction"
-        yield Missing(item=Item.UNSTABLE, segment=segment.id, group=name, text=text)
+        yield MissingItem(item=Item.UNSTABLE, segment=segment.id, group=name, text=text)
     if left:
-        text = f"{segment.topic}: group {name} has {counted(left, 'offset')} to read"
-        yield Missing(item=Item.BACKLOG, segment=segment.id, group=name, text=text, records=left)
+        text = f"{segment.topic}: group {name} has {count_of(left, 'offset')} to read"
+        yield MissingItem(item=Item.BACKLOG, segment=segment.id, group=name, text=text, records=left)
 
 
 def left_in(commit: CommittedOffset | ItemError | None, effective_end: int, start: int) -> int:
@@ -264,7 +268,7 @@ def left_in(commit: CommittedOffset | ItemError | None, effective_end: int, star
     return max(0, effective_end - (start if commit is None else commit.offset))
 
 
-def _commits_reach(facts: GroupFacts | None, epoch: int) -> bool:
+def _commits_reach(facts: GroupStanding | None, epoch: int) -> bool:
     """Whether every member has committed at the epoch; for clients whose registration is older than their commits."""
     holding = [] if facts is None else [held for held in facts.held if held]
     epochs = {} if facts is None else facts.epochs
@@ -288,18 +292,18 @@ class BacklogRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class CommitPace:
     """Two readings of commits `seconds` apart; `later` has the second one by segment id.
 
     `first_ms` are the times of the records where groups stand, by segment id, partition and offset.
     """
 
     seconds: float = 0.0
-    later: Mapping[int, TopicFacts] = field(default_factory=dict)
+    later: Mapping[int, TopicStanding] = field(default_factory=dict)
     first_ms: Mapping[tuple[int, int, int], int] = field(default_factory=dict)
 
 
-def unread_places(groups: Iterable[str], facts: TopicFacts, topic: str) -> frozenset[tuple[TopicPartition, int]]:
+def unread_places(groups: Iterable[str], facts: TopicStanding, topic: str) -> frozenset[tuple[TopicPartition, int]]:
     """Where required groups stand that have not read everything."""
     return frozenset(
         (TopicPartition(topic, number), offset) for name in groups for number, offset in _positions(name, facts).items()
@@ -307,10 +311,10 @@ def unread_places(groups: Iterable[str], facts: TopicFacts, topic: str) -> froze
 
 
 def backlog_rows(
-    operation: Operation,
-    old: Iterable[tuple[Segment, TopicFacts]],
+    operation: Failover,
+    old: Iterable[tuple[Segment, TopicStanding]],
     sizes: Mapping[int, int | None],
-    pace: Pace,
+    pace: CommitPace,
     now_ms: int,
 ) -> Iterator[BacklogRow]:
     """A row for each required group and old segment; `sizes` are the bytes of one copy by segment id."""
@@ -329,7 +333,7 @@ def backlog_rows(
             )
 
 
-def _unread_offsets(group: str, facts: TopicFacts) -> int | None:
+def _unread_offsets(group: str, facts: TopicStanding) -> int | None:
     commits = facts.groups[group].commits if group in facts.groups else {}
     spans = facts.whole_spans
     if spans is None or any(isinstance(each, ItemError) for each in commits.values()):
@@ -337,7 +341,7 @@ def _unread_offsets(group: str, facts: TopicFacts) -> int | None:
     return sum(left_in(commits.get(number), span.end, span.start) for number, span in spans.items())
 
 
-def _positions(group: str, facts: TopicFacts) -> dict[int, int]:
+def _positions(group: str, facts: TopicStanding) -> dict[int, int]:
     """The next offset of each partition that a group has not read to its end."""
     commits = facts.groups[group].commits if group in facts.groups else {}
     found: dict[int, int] = {}
@@ -348,7 +352,7 @@ def _positions(group: str, facts: TopicFacts) -> dict[int, int]:
     return {number: offset for number, offset in found.items() if offset < (facts.whole_spans or {})[number].end}
 
 
-def _time_lag_s(group: str, segment: Segment, facts: TopicFacts, pace: Pace, now_ms: int) -> float | None:
+def _time_lag_s(group: str, segment: Segment, facts: TopicStanding, pace: CommitPace, now_ms: int) -> float | None:
     """None unless the record of each place was read; clocks of producers may be ahead, then 0."""
     places = [(segment.id, number, offset) for number, offset in _positions(group, facts).items()]
     if not pace.seconds or facts.whole_spans is None or any(place not in pace.first_ms for place in places):
@@ -357,7 +361,7 @@ def _time_lag_s(group: str, segment: Segment, facts: TopicFacts, pace: Pace, now
 
 
 def _eta_s(
-    group: str, offsets: int | None, facts: TopicFacts, later: TopicFacts | None, seconds: float
+    group: str, offsets: int | None, facts: TopicStanding, later: TopicStanding | None, seconds: float
 ) -> float | None:
     """None where nothing was read between the two readings."""
     if not seconds or later is None or offsets is None:
@@ -551,7 +555,7 @@ def _backlog(look: LiveLook) -> dict[tuple[int, str], tuple[int | None, int | No
     return found
 
 
-def _left_of_segment(segment: Segment, facts: TopicFacts, group: str) -> tuple[int | None, int | None]:
+def _left_of_segment(segment: Segment, facts: TopicStanding, group: str) -> tuple[int | None, int | None]:
     spans: Mapping[int, LogSpan] = facts.whole_spans or {}
     commits = facts.groups[group].commits if group in facts.groups else {}
     if not spans or any(isinstance(each, ItemError) for each in commits.values()):
@@ -585,7 +589,7 @@ def _lines(action: Action | None) -> tuple[str, ...]:
             return action.lines
         case ReportLate():
             return (f"{len(action.grown)} partitions grew after the seal",)
-        case None | Finished():
+        case None | FinishedOperation():
             return ()
         case _:
             return (ACTION_WORDS[type(action).__name__],)
