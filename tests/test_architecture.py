@@ -28,6 +28,7 @@ RULES: dict[str, Callable[[Path], list[str]]] = {
     "commands": shapes.command_faults,
     "options": shapes.untyped_options,
     "class names": shapes.repeated_classes,
+    "participles": shapes.bare_participles,
     "arrays": shapes.untyped_arrays,
     "group rule": shapes.rule_readers,
     "dialects": shapes.dialect_faults,
@@ -433,8 +434,25 @@ VIOLATIONS: list[tuple[str, dict[str, str], list[str]]] = [
     ),
     (
         "class names",
-        {"tool/decide/a.py": "class X:\n    pass\n", "tool/act.py": "class X:\n    pass\n"},
-        ["X: stands in kit.tool.act, kit.tool.decide.a"],
+        {
+            "tool/decide/a.py": "class X:\n    pass\nclass _Y:\n    pass\n",
+            "other/act.py": "class X:\n    pass\nclass _Y:\n    pass\n",
+            "../spark/kafkakit_spark/x.py": "class X:\n    pass\n",
+        },
+        ["X: stands in kafkakit_spark.x, kit.other.act, kit.tool.decide.a"],
+    ),
+    (
+        "participles",
+        {
+            "tool/drained.py": "class Held:\n    pass\nclass HeldLease:\n    seen = 1\ndef need():\n    kept = 1\n",
+            "tool/act.py": "def _resolved():\n    pass\nasync def told():\n    pass\ndef as_told():\n    pass\n",
+        },
+        [
+            "kit.tool.act: _resolved in line 1 is a participle; say what it is, or what it does",
+            "kit.tool.act: told in line 3 is a participle; say what it is, or what it does",
+            "kit.tool.drained: Held in line 1 is a participle; say what it is, or what it does",
+            "kit.tool.drained: drained is a participle; say what it is, or what it does",
+        ],
     ),
     ("arrays", {"a.py": "from typing import Any\nIds = Any\n"}, ["kit.a: names Any in line 2"]),
     (

@@ -26,7 +26,7 @@ from typing import NoReturn
 
 from kafkakit.core.errors import OperationFailedError, RefusedError, UsageError
 from kafkakit.core.programs import ProcessRecord, ProcessStat
-from kafkakit.ports.acting import look_until, paced
+from kafkakit.ports.acting import look_until, pace
 from kafkakit.ports.machine import Java
 
 OLDEST_JAVA = 17
@@ -146,7 +146,7 @@ class LocalProcesses:
 
     def _arguments(self, pid: int) -> list[bytes]:
         """The command line of a process; the kernel shows an empty one for a moment while a program takes over."""
-        for _ in paced(time, range(_EXEC_LOOKS), _POLL_S / 10):
+        for _ in pace(time, range(_EXEC_LOOKS), _POLL_S / 10):
             try:
                 line = Path(f"/proc/{pid}/cmdline").read_bytes()
             except OSError:

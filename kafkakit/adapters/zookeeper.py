@@ -45,7 +45,7 @@ from kafkakit.core.storage_documents import (
     decode_partition_sizes,
     encode_parts,
 )
-from kafkakit.ports.acting import paced
+from kafkakit.ports.acting import pace
 
 
 def start_client(hosts: str, *, session_s: float, wait_s: float, hint: str, read_only: bool = False) -> Any:
@@ -344,7 +344,7 @@ class ZooKeeperLock:
         return True
 
     def _release(self, client: Any, claim: str) -> None:
-        for tries_left in paced(time, reversed(range(RELEASE_TRIES)), RELEASE_PAUSE_S):
+        for tries_left in pace(time, reversed(range(RELEASE_TRIES)), RELEASE_PAUSE_S):
             try:
                 client.delete(f"{PATH}/{claim}")
             except NoNodeError:

@@ -99,16 +99,16 @@ def _is_group(annotation: Any) -> bool:
 
 def _request_of(group: Any) -> Any:
     """The dataclass of a group that may be annotated with other fields."""
-    return group.__origin__ if _changed(group) else group
+    return group.__origin__ if _changes_of(group) else group
 
 
-def _changed(group: Any) -> "Mapping[str, Field[Any]]":
+def _changes_of(group: Any) -> "Mapping[str, Field[Any]]":
     return next((each.fields for each in get_args(group)[1:] if isinstance(each, TypedFields)), {})
 
 
 def _fields(group: Any) -> "list[Field[Any]]":
     """The fields of a group, in the order of their declaration, as the command types them."""
-    changed = _changed(group)
+    changed = _changes_of(group)
     return [changed.get(each.name, each) for each in fields(_request_of(group))]
 
 
@@ -153,7 +153,7 @@ def _own_fields(group: Any) -> tuple[str, ...]:
 
     Of a group with other fields, those of them that must be given.
     """
-    if changed := _changed(group):
+    if changed := _changes_of(group):
         return tuple(name for name, each in changed.items() if getattr(_option_of(each), "default", None) is ...)
     typed = {each.name: _option_of(each) for each in fields(group) if each.metadata.get(OPTION, each)}
     is_required = any(option is not None and option.default is ... for option in typed.values())
@@ -189,7 +189,7 @@ def _option_of(each: "Field[Any]") -> Option | None:
 
 
 def _make_group(group: Any, given: Mapping[str, Any], record: Mapping[str, str]) -> Any:
-    unasked = {name: each.default for name, each in _changed(group).items() if each.default is not MISSING}
+    unasked = {name: each.default for name, each in _changes_of(group).items() if each.default is not MISSING}
     values = unasked | {each.name: _value(each, kind, given, record) for each, kind in _options(group)}
     for each in _fields(group):
         filling = each.metadata.get(FILLED)

@@ -53,7 +53,7 @@ from kafkakit.fleet.decide import (
 )
 from kafkakit.fleet.report import ClusterOutcome, OutcomeStatus, task_outcome
 from kafkakit.lint.api import TopicPiece
-from kafkakit.ports.acting import Clock, Reporter, paced
+from kafkakit.ports.acting import Clock, Reporter, pace
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import ClusterClients, DataPlane, GroupAdmin, LogReader
 from kafkakit.ports.stores import TableStore
@@ -458,7 +458,7 @@ class CommitHistory:
             if isinstance(at, int):
                 resume[place.partition] = ResumePoint(at, at, -1)
         self._tail.adopt(b"", np.empty(0, np.int64), np.empty(0, np.int32), resume)
-        for number in paced(self._clock, range(TRIES), PAUSE_S):
+        for number in pace(self._clock, range(TRIES), PAUSE_S):
             if number:
                 self._poll(100)
             self._tail.locate()

@@ -75,7 +75,7 @@ def wait_for(timer: Timer, every_s: float, find: Callable[[], T | None]) -> T:
     return found
 
 
-def paced(timer: Timer, items: Iterable[T], pause_s: float) -> Iterator[T]:
+def pace(timer: Timer, items: Iterable[T], pause_s: float) -> Iterator[T]:
     """The items, with a pause between one and the next."""
     for number, item in enumerate(items):
         if number:

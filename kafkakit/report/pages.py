@@ -46,12 +46,12 @@ def _environment() -> "Environment":
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_shown,
+        finalize=_cell_text,
     )
     made.globals = {"file": lambda name: Markup(package_text(name))}
     made.filters = {
         **made.filters,
-        "cut": lambda value, most: Markup.escape(shortened(visible(value), most)),
+        "cut": lambda value, most: Markup.escape(cut_text(visible(value), most)),
         "number": lambda value: f"{value:,.6g}",
         "counted": count_of,
         "time": lambda at: f"{at:%Y-%m-%d %H:%M:%S} UTC",
@@ -59,9 +59,9 @@ def _environment() -> "Environment":
     return made
 
 
-def _shown(value: object) -> object:
+def _cell_text(value: object) -> object:
     """What a template shows of any value; markup that the templates made themselves passes."""
-    return value if hasattr(value, "__html__") else shortened(visible(value))
+    return value if hasattr(value, "__html__") else cut_text(visible(value))
 
 
 def visible(value: object) -> str:
@@ -69,7 +69,7 @@ def visible(value: object) -> str:
     return "" if value is None else _UNSEEN.sub("\ufffd", str(value))
 
 
-def shortened(text: str, most: int = MOST_TEXT) -> str:
+def cut_text(text: str, most: int = MOST_TEXT) -> str:
     """The text; longer than `most` characters it is cut, and says so."""
     return text if len(text) <= most else f"{text[:most]}\u2026 ({len(text)} characters)"
 

@@ -257,20 +257,20 @@ def findings_sections(findings: Sequence[Finding]) -> Iterator[Part]:
             yield f"{rule}: {count_of(number - SHOWN_OF_A_RULE, 'more finding')}, see -o json or -o tsv"
     yield from ("", "to repair:")
     for rule, own in hints.items():
-        yield from (f"{INDENT}{rule}: {hint}" for hint in _merged(list(own))[:SHOWN_SUBJECTS])
+        yield from (f"{INDENT}{rule}: {hint}" for hint in _merge_hints(list(own))[:SHOWN_SUBJECTS])
     yield from ("", totals(findings))
 
 
-def _merged(hints: list[str]) -> list[str]:
+def _merge_hints(hints: list[str]) -> list[str]:
     """One hint for all where they differ in nothing but an id, such as that of a broker; else all of them."""
     words = list(zip(*(hint.split(" ") for hint in hints), strict=False))
     same_length = len({len(hint.split(" ")) for hint in hints}) == 1
     if not same_length or any(len(set(at)) > 1 and not all(_ID.fullmatch(word) for word in at) for at in words):
         return hints
-    return [" ".join(_listed(at) for at in words)]
+    return [" ".join(_join_words(at) for at in words)]
 
 
-def _listed(words: Sequence[str]) -> str:
+def _join_words(words: Sequence[str]) -> str:
     """The words of one place as one: ids with commas, and what ended the last of them."""
     distinct = list(dict.fromkeys(words))
     end = distinct[-1].lstrip("0123456789")

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from tests.architecture.layers import API, owner_of
+from tests.architecture.layers import API
 from tests.architecture.package import Module, all_modules, modules_of, top
 
 # What a rule of groups demands, and what puts it on record.
@@ -18,6 +18,14 @@ DIALECT_LIBRARIES = ("streams.model",)
 DIALECT_FOLDERS = tuple(f"{library}.dialects." for library in DIALECT_LIBRARIES)
 DIALECT_CLASS = "Dialect"
 MOST_COPIES = 20
+# Participles that do not end with -ed; those that are also plain verbs or nouns (read, set, cut, left) are not here.
+PARTICIPLES = frozenset(
+    {"alike", "begun", "beside", "built", "chosen", "done", "drawn", "dealt", "foretold", "forgotten", "found", "given",
+     "gone", "grown", "held", "hidden", "kept", "known", "lost", "made", "meant", "met", "misread", "proven", "said",
+     "seen", "sent", "shown", "spelt", "taken", "told", "undone", "unheld", "unmet", "unwound", "withdrawn", "worn",
+     "wound", "written"}
+)  # fmt: skip
+NO_PARTICIPLES = frozenset({"embed", "exceed", "feed", "need", "proceed", "seed", "shed", "speed", "succeed"})
 BINARY, COMMIT, REPORT = "streams.model.binary", "streams.model.commit", "report.report"
 # What a function gives that makes sections, and the one way to take a text that was made elsewhere.
 SECTIONS, WHOLE_TEXTS = (
@@ -121,13 +129,27 @@ def is_parameter(nodes: Iterable[ast.AST], line: int) -> bool:
 
 
 def repeated_classes(root: Path) -> list[str]:
-    """Public classes whose name stands twice in one tool or library."""
-    places: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for module in modules_of(root).values():
+    """Public classes whose name stands twice in the package or in `spark/`."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for module in all_modules(root):
         for node in module.tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[owner_of(module.below), node.name].append(module.name)
-    return sorted(f"{name}: stands in {', '.join(where)}" for (_, name), where in places.items() if len(where) > 1)
+                places[node.name].append(module.name)
+    return sorted(f"{name}: stands in {', '.join(sorted(where))}" for name, where in places.items() if len(where) > 1)
+
+
+def bare_participles(root: Path) -> list[str]:
+    """Modules, classes and functions at module level whose name is one participle and nothing else."""
+    found = []
+    for module in all_modules(root):
+        defined = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+        names = [(node.name, f" in line {node.lineno}") for node in module.tree.body if isinstance(node, defined)]
+        for name, where in [(module.name.rpartition(".")[2], ""), *names]:
+            # One word: a class has no second capital, a function no underscore inside.
+            word = name.strip("_").lower() if re.fullmatch(r"_*[A-Za-z][a-z0-9]*", name) else ""
+            if word in PARTICIPLES or (re.fullmatch(r"[a-z]+ed", word) and word not in NO_PARTICIPLES):
+                found.append(f"{module.name}: {name}{where} is a participle; say what it is, or what it does")
+    return sorted(found)
 
 
 def untyped_arrays(root: Path) -> list[str]:

@@ -36,7 +36,7 @@ from kafkakit.core.text import few_of
 from kafkakit.execution.act.leases import ClusterAccess, OpenAccess
 from kafkakit.execution.act.retrier import Retrier
 from kafkakit.execution.decide.plan_state import wants_election
-from kafkakit.ports.acting import Clock, Reporter, looks, paced
+from kafkakit.ports.acting import Clock, Reporter, looks, pace
 
 WriteFile = Callable[[Path, bytes, int], None]
 Legs = Sequence[tuple[OperationPlanKind, Plan]]
@@ -264,7 +264,7 @@ class Elections:
             self._reporter.progress(f"electing {count_of(len(keys), 'preferred leader')}") as bar,
         ):
             retrier = Retrier(access.clock, self._reporter, self._retry_limit_s)
-            for start in paced(access.clock, range(0, len(keys), self._pace.group), self._pace.pause_s):
+            for start in pace(access.clock, range(0, len(keys), self._pace.group), self._pace.pause_s):
                 if problems := self._elect(access, retrier, keys[start : start + self._pace.group]):
                     return problems
                 bar.update(min(start + self._pace.group, len(keys)), len(keys))

@@ -476,7 +476,7 @@ def broker_ids(text: str, flag: str, most: int = MOST_BROKERS) -> tuple[int, ...
     return tuple(sorted(listed.ids))
 
 
-def _listed(text: str, flag: str) -> BrokerList | None:
+def _read_list(text: str, flag: str) -> BrokerList | None:
     return BrokerList(ids=broker_ids(text, flag)) if text else None
 
 
@@ -509,14 +509,14 @@ class OperationGoal:
     receiving: BrokerList | None = parsed_option(
         "",
         "--to",
-        parse=partial(_listed, flag="--to"),
+        parse=partial(_read_list, flag="--to"),
         **BROKER_IDS,
         help="Brokers that may take the replicas; all other live ones if not given.",
     )
     exclude_receivers: BrokerList | None = parsed_option(
         "",
         "--exclude-receivers",
-        parse=partial(_listed, flag="--exclude-receivers"),
+        parse=partial(_read_list, flag="--exclude-receivers"),
         **BROKER_IDS,
         help="Brokers that get no copies.",
     )

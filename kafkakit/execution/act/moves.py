@@ -26,7 +26,7 @@ from kafkakit.execution.decide.plan_state import (
     usable_bytes_of,
 )
 from kafkakit.execution.decide.schedule.work import BrokerRates, rates_to_data
-from kafkakit.ports.acting import Clock, Reporter, looks, paced
+from kafkakit.ports.acting import Clock, Reporter, looks, pace
 from kafkakit.ports.admin import ClusterAdmin
 
 SUBMIT_TRIES = 5
@@ -50,7 +50,7 @@ class Moves:
         """Send the goals' targets; returns those refused for good (a refusal for the moment is tried again)."""
         targets = {g.key: g.target for g in goals}
         refused: dict[TopicPartition, ItemError] = {}
-        for attempt in paced(self._clock, range(1, SUBMIT_TRIES + 1), 1.0):
+        for attempt in pace(self._clock, range(1, SUBMIT_TRIES + 1), 1.0):
             errors = self._send(targets)
             there = self._reader.live({k.topic for k in errors}).states if errors else {}
             final = {k for k, e in errors.items() if not e.retriable or k not in there or attempt == SUBMIT_TRIES}

@@ -46,7 +46,7 @@ from kafkakit.execution.decide.runs import (
     with_recovered,
 )
 from kafkakit.execution.decide.throttle import INSIDE_RATE, empty_list_changes, split_list
-from kafkakit.ports.acting import Clock, Reporter, paced
+from kafkakit.ports.acting import Clock, Reporter, pace
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.reassign.decide.changes import LeftByRun, Leftover, LeftoverStatus, find_leftovers
 from kafkakit.reassign.decide.foreign import (
@@ -300,7 +300,7 @@ def verify(plan: Plan, access: ClusterAccess, journal: RunJournal, reporter: Rep
     retrier = Retrier(clock, reporter, min(request.retry_limit_s, READ_TIMEOUT_S))
     reader = RetryingReader(admin, clock, retrier)
     topics = {m.topic for m in plan.moves} | {m.topic for m in plan.dir_moves}
-    for _ in paced(clock, range(4), 0.5):  # a broker's metadata may lag behind the controller for a moment
+    for _ in pace(clock, range(4), 0.5):  # a broker's metadata may lag behind the controller for a moment
         live = reader.live(topics)
         require_same_cluster(plan, live.cluster_id, request.pinned_cluster_id)
         assessment = assess(plan, live)

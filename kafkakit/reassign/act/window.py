@@ -65,7 +65,7 @@ from kafkakit.execution.decide.progress import (
 )
 from kafkakit.execution.decide.runs import Direction, RecoveredThrottles, Request
 from kafkakit.execution.decide.schedule.work import BrokerRates, StepKind, is_unlimited, rate_words
-from kafkakit.ports.acting import Clock, Reporter, paced, pause, repeat_every, wait_until
+from kafkakit.ports.acting import Clock, Reporter, pace, pause, repeat_every, wait_until
 from kafkakit.ports.admin import ClusterAdmin
 
 ELECT_GROUP = 50
@@ -546,7 +546,7 @@ class Undo:
 
     def elect(self, keys: Sequence[TopicPartition]) -> None:
         """Give leadership to first replicas, in groups, so that load moves slowly."""
-        for start in paced(self._clock, range(0, len(keys), ELECT_GROUP), 0.5):
+        for start in pace(self._clock, range(0, len(keys), ELECT_GROUP), 0.5):
             for key, error in sorted(self._moves.elect(keys[start : start + ELECT_GROUP]).items()):
                 self._reporter.warn(f"{key}: leader not elected: {error}")
 
@@ -589,7 +589,7 @@ class PlanReader:
 
     def look(self, *, settle: bool = False) -> tuple[LiveState, Assessment]:
         """Observe and assess; `settle` looks again for a moment while lists seem changed (metadata may lag)."""
-        for _ in paced(self._clock, range(LOOKS if settle else 1), 0.5):
+        for _ in pace(self._clock, range(LOOKS if settle else 1), 0.5):
             live = self.live()
             assessment = self.assess(live)
             if not assessment.having(MoveState.DRIFTED):

@@ -20,7 +20,7 @@ from kafkakit.cli.run_options import Consent, change_question
 from kafkakit.core.errors import UsageError
 from kafkakit.core.options import REPEATED, command_record, option, parsed_option, texts
 from kafkakit.core.text import shell_command
-from kafkakit.rollout.decide.settings import NamedPlaces, StepChoice, joined
+from kafkakit.rollout.decide.settings import NamedPlaces, StepChoice, join_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,7 +55,7 @@ class ChangeOptions:
         parse=texts,
         metavar="KEY",
         help="Remove the value of this key there. Repeatable.",
-        recorded=joined,
+        recorded=join_option,
     )
     file: tuple[str, ...] = parsed_option(
         None,
@@ -64,7 +64,7 @@ class ChangeOptions:
         parse=texts,
         metavar="PATH",
         help="Set what this file or folder declares; the kinds that lint reads. Repeatable.",
-        recorded=joined,
+        recorded=join_option,
     )
     cluster_name: str | None = option(
         None, "--cluster-name", metavar="NAME", help="Which cluster of the files or findings it is."
@@ -76,7 +76,7 @@ class ChangeOptions:
         parse=texts,
         metavar="RULE|FINGERPRINT",
         help="Plan the settings that fix these lint findings. Repeatable.",
-        recorded=joined,
+        recorded=join_option,
     )
     findings: Path | None = option(
         None,

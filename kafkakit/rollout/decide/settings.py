@@ -559,7 +559,7 @@ def _trials(default: SettingChange, configs: ClusterConfigs) -> Iterable[Setting
             yield replace(default, name=str(broker.id), before=None)
 
 
-def joined(given: Sequence[str] | None) -> str:
+def join_option(given: Sequence[str] | None) -> str:
     """A repeated option as one recorded word."""
     return ",".join(given or ())
 
@@ -577,7 +577,7 @@ class NamedPlaces:
         metavar="TOPICS",
         completion=Completion.TOPICS,
         help="Set the values on these topics. Repeatable.",
-        recorded=joined,
+        recorded=join_option,
     )
     brokers: tuple[str, ...] = parsed_option(
         None,
@@ -588,7 +588,7 @@ class NamedPlaces:
         metavar="BROKERS",
         completion=Completion.BROKERS,
         help="Set them on these brokers, each by itself. Repeatable.",
-        recorded=joined,
+        recorded=join_option,
     )
     all_brokers: bool = option(False, "--all-brokers", help="Set them on each broker.", recorded=True)
     cluster_default: bool = option(

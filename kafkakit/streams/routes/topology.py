@@ -270,7 +270,7 @@ def _dot_lines(graph: StreamGraph) -> Iterator[str]:
     yield '  node [fontname="Helvetica" fontsize=11 height=0.35]'
     yield '  edge [fontname="Helvetica" fontsize=11 arrowsize=0.7]'
     for number, (name, topics) in enumerate(graph.clusters, 1):
-        yield f"  subgraph cluster_{number} {{ label={_quoted(name)}"
+        yield f"  subgraph cluster_{number} {{ label={_quote_name(name)}"
         for topic in topics:
             yield f"    {_dot_node(topic)}"
         yield "  }"
@@ -278,15 +278,15 @@ def _dot_lines(graph: StreamGraph) -> Iterator[str]:
         if isinstance(item, GraphNode):
             yield f"  {_dot_node(item)}"
     for edge in graph.edges:
-        yield f'  {edge.start} -> {edge.end} [class="{edge.kind}" label={_quoted(edge.name)}]'
+        yield f'  {edge.start} -> {edge.end} [class="{edge.kind}" label={_quote_name(edge.name)}]'
     yield "}"
 
 
 def _dot_node(node: GraphNode) -> str:
-    return f"{node.id} [{_DRAWN_AS[node.kind]} label={_quoted(node.name)}]"
+    return f"{node.id} [{_DRAWN_AS[node.kind]} label={_quote_name(node.name)}]"
 
 
-def _quoted(name: str) -> str:
+def _quote_name(name: str) -> str:
     """A label of Graphviz, where backslashes and quotes mean something."""
     shown = sanitize(name if len(name) <= MOST_CHARS else f"{name[: MOST_CHARS - 1]}\u2026")
     return '"' + shown.replace("\\", "\\\\").replace('"', '\\"') + '"'

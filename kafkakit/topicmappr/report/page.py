@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from kafkakit.core.plan import BrokerLimit, BrokerLoad, Certificate, DirMove, GroupLimit, Move, Plan, SolverStatus
 from kafkakit.core.quantities import count_of, format_bytes
 from kafkakit.core.text import few_of
-from kafkakit.report.pages import Area, Box, Chart, Label, PageTable, html_page, px, round_top, shortened
+from kafkakit.report.pages import Area, Box, Chart, Label, PageTable, cut_text, html_page, px, round_top
 from kafkakit.topicmappr.decide.frontier import FrontierPoint
 
 _MOST_LINES = 100
@@ -421,7 +421,7 @@ def _broker_table(rows: Sequence[BrokerRow]) -> PageTable:
     for row in rows[:_SHOWN_BROKERS]:
         old, new = row.before, row.after
         counts = (old.replicas, new.replicas, old.leaders, new.leaders, row.copies_in, row.copies_out)
-        cells = [str(row.broker), shortened(row.rack or "none", 60), *(f"{n:,}" for n in counts)]
+        cells = [str(row.broker), cut_text(row.rack or "none", 60), *(f"{n:,}" for n in counts)]
         cells += [_size(old.bytes), _size(new.bytes)]
         if used:
             cells += [_size(old.used_bytes), _size(new.used_bytes), _size(new.capacity_bytes)]
@@ -455,7 +455,7 @@ def _rack_table(rows: Sequence[RackRow]) -> PageTable:
     columns = (("Rack", False), ("Brokers", True), ("Replicas", True), ("after", True), ("Leaders", True),
                ("after", True), ("Bytes", True), ("after", True))  # fmt: skip
     body = [
-        (shortened(r.rack or "none", 60), r.brokers, f"{r.before[0]:,}", f"{r.after[0]:,}", f"{r.before[1]:,}",
+        (cut_text(r.rack or "none", 60), r.brokers, f"{r.before[0]:,}", f"{r.after[0]:,}", f"{r.before[1]:,}",
          f"{r.after[1]:,}", _size(r.before[2]), _size(r.after[2]))
         for r in shown
     ]  # fmt: skip
@@ -470,7 +470,7 @@ def _move_table(moves: Sequence[Move]) -> PageTable:
     columns = (("Topic", False), ("Partition", True), ("Before", False), ("After", False), ("To copy", True),
                ("Bytes", True))  # fmt: skip
     body = [
-        (shortened(m.topic, 120), m.partition, _ids(m.before), _ids(m.after), len(m.adding),
+        (cut_text(m.topic, 120), m.partition, _ids(m.before), _ids(m.after), len(m.adding),
          _size(m.bytes_moved) if m.adding else "0 B")
         for m in shown
     ]  # fmt: skip
@@ -490,7 +490,7 @@ def _dir_move_table(moves: Sequence[DirMove]) -> PageTable:
     rest = len(moves) - len(shown)
     columns = (("Broker", True), ("Topic", False), ("Partition", True), ("From", False), ("To", False), ("Bytes", True))
     body = [
-        (d.broker, shortened(d.topic, 120), d.partition, shortened(d.source_dir, 120), shortened(d.target_dir, 120),
+        (d.broker, cut_text(d.topic, 120), d.partition, cut_text(d.source_dir, 120), cut_text(d.target_dir, 120),
          _size(d.size_bytes))
         for d in shown
     ]  # fmt: skip
