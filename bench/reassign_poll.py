@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.status_loop import StatusObserver
-from kafkakit.execution.decide.schedule.work import ScheduleLimits
+from kafkakit.execution.decide.run_rules import ScheduleLimits
 from kafkakit.execution.decide.status_looks import KnownRun
 from tests.clusters.plans import make_plan
 from tests.fakes.admin import FakeClock, FakeCluster

@@ -27,7 +27,7 @@ from kafkakit.core.errors import InfeasibleError, KafkakitError, UsageError
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, Topic
 from kafkakit.core.selection import BrokerList
 from kafkakit.placement.problem import PlaceBy
-from kafkakit.topicmappr.decide.drain import decide_drain
+from kafkakit.topicmappr.decide.drain import decide_drain, decide_repair
 from kafkakit.topicmappr.decide.fix_racks import decide_fix_racks
 from kafkakit.topicmappr.decide.place import decide_place
 from kafkakit.topicmappr.decide.plain_requests import (
@@ -38,7 +38,6 @@ from kafkakit.topicmappr.decide.plain_requests import (
     ReplicationRequest,
 )
 from kafkakit.topicmappr.decide.rebuild import decide_rebuild, decide_set_replication
-from kafkakit.topicmappr.decide.repair import decide_repair
 from kafkakit.topicmappr.decide.request_fields import Ceilings
 from kafkakit.topicmappr.decide.requests import RebuildRequest
 from kafkakit.topicmappr.decide.scope import TagConstraints, parse_broker_set, parse_topic_rules

@@ -20,15 +20,9 @@ import clusters
 from machine import shape as machine_shape
 
 from kafkakit.core.model import ClusterSnapshot, Partition, TopicPartition
+from kafkakit.execution.decide.run_rules import ScheduleLimits
 from kafkakit.execution.decide.schedule.scheduler import plan_schedule
-from kafkakit.execution.decide.schedule.work import (
-    BrokerRates,
-    Disk,
-    LogDirPlace,
-    PartitionTask,
-    ScheduleLimits,
-    Speeds,
-)
+from kafkakit.execution.decide.schedule.work import BrokerRates, Disk, LogDirPlace, PartitionTask, Speeds
 
 CASES = (
     "m/band-5",

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from kafkakit.ports.acting import Clock
     from kafkakit.ports.admin import ClusterAdmin
     from kafkakit.ports.data import DataPlane, GroupAdmin, LogReader
-    from kafkakit.ports.machine import Machine
     from kafkakit.ports.services import (
         Answer,
         GrpcService,
+        Machine,
         RequestLimits,
         RpcListener,
         SparkDrivers,
@@ -524,7 +524,7 @@ def this_machine(cache_dir: Path) -> Machine:
     from kafkakit.adapters.kafka.admin import KafkaAdmin
     from kafkakit.adapters.processes import LocalProcesses, find_java
     from kafkakit.adapters.tls import CertificateMaker
-    from kafkakit.ports.machine import Machine
+    from kafkakit.ports.services import Machine
 
     return Machine(
         processes=LocalProcesses(process_stat),

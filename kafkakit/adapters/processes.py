@@ -27,7 +27,7 @@ from typing import NoReturn
 from kafkakit.core.errors import OperationFailedError, RefusedError, UsageError
 from kafkakit.core.programs import ProcessRecord, ProcessStat
 from kafkakit.ports.acting import look_until, pace
-from kafkakit.ports.machine import Java
+from kafkakit.ports.services import Java
 
 OLDEST_JAVA = 17
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')

@@ -21,8 +21,7 @@ from kafkakit.core.errors import MissingExtraError, OperationFailedError, UsageE
 from kafkakit.core.lease import Holder, Life
 from kafkakit.core.programs import EngineHost, Launch, ProcessStat, SparkTools
 from kafkakit.ports.acting import wait_until
-from kafkakit.ports.machine import Java
-from kafkakit.ports.services import RunLock
+from kafkakit.ports.services import Java, RunLock
 
 VECTOR_MODULE = "jdk.incubator.vector"
 STOP_S = 10.0

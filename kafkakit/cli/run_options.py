@@ -14,7 +14,7 @@ import typer
 from kafkakit.cli.option_groups import option_words, quoted_words
 from kafkakit.core.options import option
 from kafkakit.core.text import shell_command
-from kafkakit.execution.decide.schedule.work import WITHOUT_LEASE_HELP, RunRules, ScheduleLimits
+from kafkakit.execution.decide.run_rules import WITHOUT_LEASE_HELP, RunRules, ScheduleLimits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -30,11 +30,8 @@ from kafkakit.core.records import Record
 from kafkakit.execution.act.retrier import TagPlaces
 from kafkakit.fleet import decide
 from kafkakit.fleet.decide import (
-    CollectRequest,
     FleetCluster,
-    FleetLimits,
     ScannedBroker,
-    ScanRequest,
     Spans,
     broker_config_columns,
     by_broker,
@@ -52,6 +49,7 @@ from kafkakit.fleet.decide import (
     topic_config_columns,
 )
 from kafkakit.fleet.report import ClusterOutcome, OutcomeStatus, task_outcome
+from kafkakit.fleet.requests import CollectRequest, FleetLimits, ScanRequest
 from kafkakit.lint.api import TopicPiece
 from kafkakit.ports.acting import Clock, Reporter, pace
 from kafkakit.ports.admin import ClusterAdmin

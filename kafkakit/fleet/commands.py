@@ -17,7 +17,7 @@ from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.common_options import TagSource
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.core.options import option
-from kafkakit.fleet.decide import CollectRequest, FleetLimits, ScanRequest
+from kafkakit.fleet.requests import CollectRequest, FleetLimits, ScanRequest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -94,7 +94,7 @@ def rule_url(rule: LintRule, docs_url: str) -> str:
 def site_files(rules: Sequence[LintRule]) -> dict[str, bytes]:
     """The site: one HTML page a rule and an index, by file name."""
     pages = [page_of(rule) for rule in rules]
-    index = html_page("rules.html", title=f"kafkakit lint has {count_of(len(pages), 'rule')}", pages=pages)
+    index = html_page("rules.html", title=f"Rules of kafkakit lint: {count_of(len(pages), 'rule')}", pages=pages)
     return {"index.html": index} | {
         f"{page.rule.code}.html": html_page("rule.html", title=page.sentence, page=page, code=_EXAMPLES)
         for page in pages

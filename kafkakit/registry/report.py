@@ -3,17 +3,22 @@
 Also a topic that was created or deleted. Changes of tags are shown as text and as data.
 """
 
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
+from hashlib import sha256
 
 from msgspec import UNSET, to_builtins
 
 from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterError
 from kafkakit.core.quantities import count_of
+from kafkakit.core.rpc import RpcAnswer
 from kafkakit.registry.decide.desired_tags import BrokerEntry, ChangeOutcome, DesiredTags, TagChange, TopicEntry
 from kafkakit.registry.decide.requests import CreateRequest
 from kafkakit.registry.decide.tags import CleanupPlan, MigrationPlan, ObjectKind, StoreContent, Tags
 from kafkakit.registry.decide.v2_calls import HistoryEntry, TranslatedOffset, ValueChange
+from kafkakit.report.pages import html_page, package_text
 from kafkakit.report.report import RawDocument, Remarks, Report, ResultTable, attributes, cap_lines, records
 
 SHOWN = 50
@@ -301,3 +306,39 @@ def migration_report(
         },
         sections=(stores, summary),
     )
+
+
+def registry_page(profile: str = "", cluster_id: str = "") -> RpcAnswer:
+    """The page as an answer over HTTP; it names the profile and the cluster, where they are known."""
+    title = " ".join(filter(None, ("Registry", profile, cluster_id and f"(cluster {cluster_id})")))
+    return RpcAnswer(body=html_page("registry.html", title=title), headers=_headers())
+
+
+@cache
+def _headers() -> tuple[tuple[str, str], ...]:
+    # The style and the script of this document alone, calls to this server alone, and no text that becomes markup.
+    policy = (
+        "default-src 'none'",
+        f"script-src {_hash('registry.js')}",
+        f"style-src {_hash('base.css', 'registry.css')}",
+        "connect-src 'self'",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+    return (
+        ("Content-Type", "text/html; charset=utf-8"),
+        ("Content-Security-Policy", "; ".join(policy)),
+        ("X-Content-Type-Options", "nosniff"),
+        ("Referrer-Policy", "no-referrer"),
+        ("Cross-Origin-Resource-Policy", "same-origin"),
+        ("Cache-Control", "no-cache"),
+    )
+
+
+def _hash(*names: str) -> str:
+    text = "".join(package_text(name) for name in names)
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"

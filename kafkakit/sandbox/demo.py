@@ -24,7 +24,7 @@ from kafkakit.core.text import shell_command
 from kafkakit.ports.acting import Clock, ProgressBar, Reporter, pause, repeat_every, wait_until
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import DataPlane, DurableProducer
-from kafkakit.ports.machine import Machine
+from kafkakit.ports.services import Machine
 from kafkakit.sandbox.decide import processes, workload
 from kafkakit.sandbox.decide.processes import (
     ADMIN,

@@ -24,7 +24,7 @@ from kafkakit.core.model import Broker
 from kafkakit.core.programs import ProcessRecord
 from kafkakit.core.text import shell_command
 from kafkakit.ports.acting import ProgressBar, Reporter, repeat_every
-from kafkakit.ports.machine import Machine, NodeFailedError, OldSessionError, PortTakenError
+from kafkakit.ports.services import Machine, NodeFailedError, OldSessionError, PortTakenError
 from kafkakit.sandbox.decide import processes
 from kafkakit.sandbox.decide.processes import (
     ADMIN,

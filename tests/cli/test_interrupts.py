@@ -229,7 +229,7 @@ def held(manager: str, code: str = HELD, prepare: str = "") -> Iterator["subproc
 
 
 def test_the_first_is_answered_and_the_second_ends_at_once() -> None:
-    with held("watching(CliContext())") as process:
+    with held("watch_search(CliContext())") as process:
         assert process.stderr is not None
         process.send_signal(signal.SIGINT)
         assert process.stderr.readline().startswith("stopping: the best plan found so far will be used; press Ctrl-C")
@@ -304,7 +304,7 @@ BEFORE_A_PLAN = "before a plan was found; nothing was written"
     ],
 )
 def test_a_signal_ends_a_flow_and_the_process_that_solves_it(number: signal.Signals, said: str) -> None:
-    with held("watching(cli)", FLOWING) as process:
+    with held("watch_search(cli)", FLOWING) as process:
         process.send_signal(number)
         # The end of the pipes is the end of both processes.
         assert process.communicate(timeout=280)[0] == said
@@ -318,7 +318,7 @@ def test_a_flow_without_a_plan_so_far_is_ended_at_once() -> None:
 
 
 def test_a_time_limit_ends_a_flow() -> None:
-    with held("watching(cli)", FLOWING, 'cli.take("timeout", "3s", "option")') as process:
+    with held("watch_search(cli)", FLOWING, 'cli.take("timeout", "3s", "option")') as process:
         assert process.communicate(timeout=280)[0] == f"TryLaterError stopped by --timeout {BEFORE_A_PLAN}\n"
 
 

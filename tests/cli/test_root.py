@@ -103,7 +103,9 @@ def test_lint_of_a_file_loads_no_more_than_it_needs(home: Home, options: list[st
 
 NOT_BEFORE_A_REQUEST = [
     "pydantic", "ortools", "numpy", "networkx", "confluent_kafka", "kafkakit.topicmappr", "kafkakit.placement",
-    "kafkakit.simulator", "kafkakit.execution.decide", "kafkakit.streams.lag", "kafkakit.streams.assigner",
+    "kafkakit.simulator", "kafkakit.execution.decide.journal", "kafkakit.execution.decide.plan_state",
+    "kafkakit.execution.decide.progress", "kafkakit.execution.decide.runs", "kafkakit.execution.decide.schedule",
+    "kafkakit.execution.decide.status", "kafkakit.execution.decide.throttle", "kafkakit.streams.lag", "kafkakit.streams.assigner",
     "kafkakit.streams.commits", "kafkakit.streams.moves", "kafkakit.streams.demo",
 ]  # fmt: skip
 UNTIL_CONNECT = """

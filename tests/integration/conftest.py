@@ -17,7 +17,7 @@ import pytest
 
 from kafkakit.adapters.kafka import log as log_fetch_connection
 from kafkakit.core.errors import TryLaterError, UsageError
-from kafkakit.ports.machine import Machine, NodeFailedError
+from kafkakit.ports.services import Machine, NodeFailedError
 from kafkakit.sandbox import lifecycle as run
 from kafkakit.sandbox.decide.spec import ClientSecurity, MetadataMode, SandboxSpec, SandboxState, build_spec
 from kafkakit.sandbox.folders import Store

@@ -15,7 +15,7 @@ import pytest
 from kafkakit.core.cluster_facts import BrokerLogDirs
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.programs import ProcessRecord
-from kafkakit.ports.machine import Machine, Processes
+from kafkakit.ports.services import Machine, Processes
 from kafkakit.sandbox import lifecycle as sandbox
 from kafkakit.sandbox.decide.spec import ClientSecurity, MetadataMode, build_spec
 from tests.clusters.plans import make_plan

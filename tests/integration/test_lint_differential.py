@@ -24,7 +24,7 @@ import pytest
 
 from kafkakit.adapters.kafka.session import KafkaSession
 from kafkakit.config.client_properties import parse_properties
-from kafkakit.ports.machine import Machine
+from kafkakit.ports.services import Machine
 from kafkakit.rules.catalogue import all_rules
 from kafkakit.rules.config_defs import MINORS, NEWEST, ConfigTable, config_table, debezium_keys, minor_key, minor_of
 from kafkakit.rules.effective import BrokerConfig, Configs, DeclaredValue, TopicConfig, ValueSource

@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from kafka import KafkaConsumer, TopicPartition
 
 from kafkakit.adapters.files import local_files
-from kafkakit.ports.machine import Machine
+from kafkakit.ports.services import Machine
 from kafkakit.streams.model.log_dirs import partitions_below
 from kafkakit.streams.model.segment_batches import CODECS, BatchChunk, walk_batches
 from kafkakit.streams.model.segment_rows import Row, ScanOptions, read_partition

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafkakit.core.model import TopicPartition
+from kafkakit.execution.decide.run_rules import ScheduleLimits
 from kafkakit.execution.decide.schedule.work import (
     BrokerRates,
     DirTask,
@@ -14,7 +15,6 @@ from kafkakit.execution.decide.schedule.work import (
     LogDirPlace,
     PartitionTask,
     Schedule,
-    ScheduleLimits,
     ScheduleStep,
     Speeds,
     StepKind,

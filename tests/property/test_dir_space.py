@@ -16,9 +16,10 @@ from kafkakit.core.errors import ExitCode, InfeasibleError, KafkakitError, Usage
 from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, TopicPartition
 from kafkakit.core.plan import Plan
 from kafkakit.core.selection import BrokerList
+from kafkakit.execution.decide.run_rules import Order as SimulatedOrder
+from kafkakit.execution.decide.run_rules import SimulateRequest
 from kafkakit.placement.problem import PlaceBy
-from kafkakit.reassign.decide.simulate import Order as SimulatedOrder
-from kafkakit.reassign.decide.simulate import SimulateRequest, build_scene, play
+from kafkakit.reassign.decide.simulate import build_scene, play
 from kafkakit.reassign.report.simulate import simulate_report
 from kafkakit.topicmappr.decide.drain import decide_drain
 from kafkakit.topicmappr.decide.fix_racks import decide_fix_racks

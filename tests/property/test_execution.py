@@ -28,6 +28,7 @@ from kafkakit.execution.act.control_requests import ControlRequests, ReceivedReq
 from kafkakit.execution.decide.journal import GRAMMAR, JournalSubject, Record, decode_journal, replay
 from kafkakit.execution.decide.plan_state import LIST_LIMIT
 from kafkakit.execution.decide.progress import RunPosition, startable_steps
+from kafkakit.execution.decide.run_rules import ScheduleLimits
 from kafkakit.execution.decide.schedule.scheduler import plan_schedule
 from kafkakit.execution.decide.schedule.work import (
     BrokerRates,
@@ -35,7 +36,6 @@ from kafkakit.execution.decide.schedule.work import (
     Disk,
     LogDirPlace,
     PartitionTask,
-    ScheduleLimits,
     ScheduleStep,
     Speeds,
     StepKind,

@@ -34,7 +34,7 @@ from kafkakit.topicmappr.decide import rebuild_bytes as storage_decide
 from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.audit import IMPOSSIBLE, audit_map, plan_of_map
 from kafkakit.topicmappr.decide.audit_map import read_map
-from kafkakit.topicmappr.decide.drain import decide_drain
+from kafkakit.topicmappr.decide.drain import decide_drain, decide_repair
 from kafkakit.topicmappr.decide.fix_racks import decide_fix_racks
 from kafkakit.topicmappr.decide.frontier import decide_frontier, frontier_points
 from kafkakit.topicmappr.decide.leaders import decide_leaders
@@ -47,7 +47,6 @@ from kafkakit.topicmappr.decide.plain_requests import (
 )
 from kafkakit.topicmappr.decide.rebalance import decide_rebalance
 from kafkakit.topicmappr.decide.rebuild import Rebuild, decide_rebuild, decide_set_replication
-from kafkakit.topicmappr.decide.repair import decide_repair
 from kafkakit.topicmappr.decide.request_fields import Ceilings, LoadGoal
 from kafkakit.topicmappr.decide.requests import (
     FrontierBase,

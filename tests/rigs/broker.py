@@ -23,8 +23,9 @@ from kafkakit.core.plan_rules import check_plan
 from kafkakit.execution.act.leases import ClusterAccess
 from kafkakit.execution.act.run_journal import RunJournal, read_run_state
 from kafkakit.execution.act.throttles import Leftovers
+from kafkakit.execution.decide.run_rules import RunRules
 from kafkakit.execution.decide.runs import Commands, Direction, Request, RunOutcome
-from kafkakit.execution.decide.schedule.work import RateRequest, RunRules
+from kafkakit.execution.decide.schedule.work import RateRequest
 from kafkakit.reassign.act.run import Run
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.rigs.reassign import Killed, MemoryFile, Recorder

@@ -40,7 +40,7 @@ from kafkakit.adapters.kafka.admin import KafkaAdmin
 from kafkakit.config.security import to_confluent
 from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigChange, ConfigOp, ResourceKind
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.machine import Machine
+from kafkakit.ports.services import Machine
 from kafkakit.sandbox import lifecycle
 from kafkakit.sandbox.decide.spec import ClientSecurity, MetadataMode, SandboxSpec, SandboxState, build_spec
 from kafkakit.sandbox.folders import Store

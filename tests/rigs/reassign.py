@@ -10,8 +10,9 @@ from kafkakit.execution.act.journal_files import LineFile
 from kafkakit.execution.act.leases import GuardedAdmin, HeldClock, Lease
 from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.act.throttles import Leftovers
+from kafkakit.execution.decide.run_rules import RunRules, ScheduleLimits
 from kafkakit.execution.decide.runs import Commands, Request, RunOutcome
-from kafkakit.execution.decide.schedule.work import RateRequest, RunRules, ScheduleLimits
+from kafkakit.execution.decide.schedule.work import RateRequest
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.reassign.act.run import Run

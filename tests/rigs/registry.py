@@ -21,9 +21,10 @@ from kafkakit.registry.act.tag_store import TagStore
 from kafkakit.registry.act.v2 import Endpoints, PartsV2, serve_both
 from kafkakit.registry.decide.access import Access, Admission, CallRates
 from kafkakit.registry.decide.inventory import Inventory, InventoryChange
-from kafkakit.registry.decide.requests import RPC_BY_NAME, SERVICE, CallRole, OffsetsReply
+from kafkakit.registry.decide.requests import RPC_BY_NAME, SERVICE, OffsetsReply
+from kafkakit.registry.decide.tags import CallRole
 from kafkakit.registry.decide.v2_calls import TranslatedOffsets
-from kafkakit.registry.page import registry_page
+from kafkakit.registry.report import registry_page
 from kafkakit.wiring import open_grpc_listener, open_http_listener, registry_codec, threads_of_requests
 from tests.fakes.admin import FakeCluster
 from tests.fakes.control import FakeControlStore

@@ -18,7 +18,7 @@ from kafkakit.core.cluster_facts import ConfigChange, ItemError, PartitionState,
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.decide.throttle import shows
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.machine import Machine
+from kafkakit.ports.services import Machine
 from kafkakit.sandbox import lifecycle as run
 from kafkakit.sandbox.decide.spec import SandboxState
 from kafkakit.sandbox.folders import Store

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.autothrottle.decide.law import HeadroomLimits
-from kafkakit.autothrottle.decide.measurements import TrafficOfHosts
+from kafkakit.autothrottle.decide.requests import HeadroomLimits, TrafficOfHosts
 from kafkakit.cli.command_classes import print_version
 from kafkakit.cli.common_options import MetricsAccess, MetricsSource, TagSource
 from kafkakit.core.errors import UsageError

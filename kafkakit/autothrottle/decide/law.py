@@ -18,11 +18,11 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from kafkakit.autothrottle.decide.measurements import Flow, NetworkLoad, SeenBroker, TrafficObservation
+from kafkakit.autothrottle.decide.requests import HeadroomLimits
 from kafkakit.config.keys import did_you_mean
 from kafkakit.config.yaml_text import yaml_items, yaml_root, yaml_scalar
 from kafkakit.core.documents import decode_json
 from kafkakit.core.errors import InputError, UsageError
-from kafkakit.core.options import option
 from kafkakit.core.quantities import format_rate, parse_rate
 from kafkakit.core.text import few_of, shell_command
 from kafkakit.execution.decide.schedule.work import BrokerRates
@@ -115,44 +115,6 @@ def fixed_law(rate: int) -> Callable[[TrafficObservation, Memory], RateDecision]
         return RateDecision(rates=BrokerRates(into=rate, out=rate), memory=memory, reasons=reasons)
 
     return decide
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeadroomLimits:
-    """How much of what is free copies take, which changes are written, and how often metrics may fail."""
-
-    max_tx_percent: float = option(
-        90.0,
-        "--max-tx-rate",
-        envvar="AUTOTHROTTLE_MAX_TX_RATE",
-        min=0.1,
-        max=99.9,
-        help="headroom: percent of what is free to send.",
-    )
-    max_rx_percent: float = option(
-        90.0,
-        "--max-rx-rate",
-        envvar="AUTOTHROTTLE_MAX_RX_RATE",
-        min=0.1,
-        max=99.9,
-        help="headroom: percent of what is free to receive.",
-    )
-    change_percent: float = option(
-        10.0,
-        "--change-threshold",
-        envvar="AUTOTHROTTLE_CHANGE_THRESHOLD",
-        min=0,
-        max=100,
-        help="headroom: percent of change worth a write.",
-    )
-    failure_threshold: int = option(
-        1,
-        "--failure-threshold",
-        envvar="AUTOTHROTTLE_FAILURE_THRESHOLD",
-        min=0,
-        max=1000,
-        help="headroom: looks without metrics to pass over.",
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from kafkakit.autothrottle.decide.requests import TrafficOfHosts
 from kafkakit.core.cluster_facts import MetricSample
 from kafkakit.core.model import OFFSETS_TOPIC, TopicPartition
-from kafkakit.core.options import option
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.text import few_of
 from kafkakit.execution.decide.journal import ConfigKey
@@ -331,38 +331,6 @@ NET_TX = "avg:system.net.bytes_sent{service:kafka} by {host}"
 NET_RX = "avg:system.net.bytes_rcvd{service:kafka} by {host}"
 _TOLD = TrafficQueries(label="broker", type_label="type")
 _NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrafficOfHosts:
-    """Queries of Datadog, each with one series a host; without those for traffic kafka-kit's are asked."""
-
-    net_tx: str | None = option(
-        None,
-        "--net-tx-query",
-        envvar="AUTOTHROTTLE_NET_TX_QUERY",
-        metavar="QUERY",
-        help="Datadog: bytes/s sent by host; kafka-kit's query when not given.",
-    )
-    net_rx: str | None = option(
-        None,
-        "--net-rx-query",
-        envvar="AUTOTHROTTLE_NET_RX_QUERY",
-        metavar="QUERY",
-        help="Datadog: bytes/s received by host.",
-    )
-    copies_tx: str | None = option(
-        None,
-        "--copies-tx-query",
-        metavar="QUERY",
-        help="Datadog: the part of it that copies of moves take.",
-    )
-    copies_rx: str | None = option(
-        None, "--copies-rx-query", metavar="QUERY", help="Datadog: the same of what is received."
-    )
-    produce_ms: str | None = option(
-        None, "--produce-latency-query", metavar="QUERY", help="Datadog: milliseconds of produce requests by host."
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

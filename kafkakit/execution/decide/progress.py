@@ -13,15 +13,8 @@ from enum import StrEnum
 from kafkakit.core.cluster_facts import BrokerLogDirs, PartitionState
 from kafkakit.core.model import Reassignment, TopicPartition, TopicPartitionReplica
 from kafkakit.execution.decide.plan_state import DirWork, LiveState, MoveGoal, ids, list_items, made_anew
-from kafkakit.execution.decide.schedule.work import (
-    BrokerRates,
-    Disk,
-    LogDirPlace,
-    Schedule,
-    ScheduleLimits,
-    ScheduleStep,
-    StepKind,
-)
+from kafkakit.execution.decide.run_rules import ScheduleLimits
+from kafkakit.execution.decide.schedule.work import BrokerRates, Disk, LogDirPlace, Schedule, ScheduleStep, StepKind
 
 Lists = Mapping[TopicPartition, Collection[tuple[int, ...]]]
 Dirs = Mapping[int, BrokerLogDirs]

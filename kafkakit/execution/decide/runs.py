@@ -28,7 +28,8 @@ from kafkakit.core.text import ShellCommand
 from kafkakit.execution.decide import throttle as keys
 from kafkakit.execution.decide.journal import ConfigKey, Promise, RateHold, RunState, change_to_data
 from kafkakit.execution.decide.plan_state import LiveState, PartitionVerdict, list_items
-from kafkakit.execution.decide.schedule.work import BrokerRates, RateRequest, RunRules, ScheduleLimits, rates_to_data
+from kafkakit.execution.decide.run_rules import RunRules, ScheduleLimits
+from kafkakit.execution.decide.schedule.work import BrokerRates, RateRequest, rates_to_data
 
 
 class Direction(StrEnum):

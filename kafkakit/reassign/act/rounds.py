@@ -16,6 +16,7 @@ from kafkakit.execution.act.retrier import Retrier
 from kafkakit.execution.decide.journal import JournalSubject
 from kafkakit.execution.decide.plan_state import DirWork, LiveState, MoveGoal, list_items
 from kafkakit.execution.decide.progress import DEAD_GRACE_S, Context, begin, sources_told, without_source
+from kafkakit.execution.decide.run_rules import SimulateRequest
 from kafkakit.execution.decide.runs import Direction
 from kafkakit.execution.decide.schedule.forecast import (
     SHARE_KEYS,
@@ -39,7 +40,7 @@ from kafkakit.execution.decide.schedule.work import BrokerRates, Schedule, Speed
 from kafkakit.ports.acting import Clock, Reporter, pause
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.reassign.act.window import MoveWindow, ReassignParts
-from kafkakit.reassign.decide.simulate import Case, SimulateRequest, SimulationScene, play
+from kafkakit.reassign.decide.simulate import Case, SimulationScene, play
 
 SHOWN_STEPS = 5
 FRESH_S = 60.0  # a schedule that was shown longer ago is made again before it is followed

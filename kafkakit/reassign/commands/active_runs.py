@@ -31,7 +31,7 @@ from kafkakit.cli.session import finish, open_access, open_session
 from kafkakit.core.options import option
 from kafkakit.core.quantities import parse_duration
 from kafkakit.core.text import shell_command
-from kafkakit.execution.decide.schedule.work import RunRules
+from kafkakit.execution.decide.run_rules import RunRules
 
 if TYPE_CHECKING:
     from kafkakit.cli.context import CliContext

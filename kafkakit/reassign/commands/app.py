@@ -14,6 +14,7 @@ from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import ExecutionOptions, PlanFile, RunChoice, run_request
 from kafkakit.cli.session import finish, open_access, open_session
+from kafkakit.execution.decide.run_rules import SimulateRequest
 from kafkakit.reassign.commands.active_runs import (
     AppliedPlan,
     abort,
@@ -25,7 +26,6 @@ from kafkakit.reassign.commands.active_runs import (
     status,
     throttle,
 )
-from kafkakit.reassign.decide.simulate import SimulateRequest
 
 if TYPE_CHECKING:
     from kafkakit.cli.run_options import NamedPlan

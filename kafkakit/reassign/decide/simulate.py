@@ -4,21 +4,17 @@ The cluster, and what the scheduler must know of it, come from a plan and a snap
 schedule, by the plan's order, or all at once, lets time and faults pass, and notes rates, disks and in-sync replicas.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from fractions import Fraction
-from functools import partial
 
 from kafkakit.core.errors import RefusedError, UsageError
 from kafkakit.core.findings import stops_above_replicas
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, TopicPartition, TopicPartitionReplica
-from kafkakit.core.options import REPEATED, not_typed, option, parsed_option
 from kafkakit.core.plan import DirMove, Move, Plan
-from kafkakit.core.quantities import count_of, format_duration, parse_duration, parse_percent, parse_rate
+from kafkakit.core.quantities import count_of
 from kafkakit.execution.decide.progress import RunPosition, startable_steps
+from kafkakit.execution.decide.run_rules import Fault, FaultKind, Order, ScheduleLimits, SimulateRequest
 from kafkakit.execution.decide.schedule.scheduler import plan_schedule
 from kafkakit.execution.decide.schedule.work import (
     Bottleneck,
@@ -28,7 +24,6 @@ from kafkakit.execution.decide.schedule.work import (
     LogDirPlace,
     PartitionTask,
     Schedule,
-    ScheduleLimits,
     ScheduleStep,
     Speeds,
     StepKind,
@@ -66,15 +61,6 @@ class DirPeak:
         return self.peak_bytes / self.total_bytes if self.total_bytes else 0.0
 
 
-class Order(StrEnum):
-    """What decides which move starts when: the disk-safe schedule, the plan's order under the same limits on copies in
-    flight but without regard to disks, or everything at the start."""
-
-    SCHEDULE = "schedule"
-    PLAN = "plan"
-    ALL = "all-at-once"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """What came of one order under one throttle; `eta_s` and `bound_s` are the scheduler's, before the first byte.
@@ -102,133 +88,6 @@ class Case:
     def filled(self) -> tuple[DirPeak, ...]:
         """Log dirs that went offline."""
         return tuple(p for p in self.peaks if p.filled_at_s is not None)
-
-
-class FaultKind(StrEnum):
-    """What happens to a broker."""
-
-    KILL = "kill"
-    REVIVE = "revive"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Fault:
-    """A broker that dies, or comes back, so many seconds after the start."""
-
-    at_s: int
-    broker: int
-    kind: FaultKind
-
-    def __str__(self) -> str:
-        return f"{self.kind.value} {self.broker}@{format_duration(max(1, self.at_s))}"
-
-
-MOST_CASES = 24
-_FAULT = re.compile(r"([0-9]{1,9})@(.+)")
-
-
-def _throttles(given: Sequence[str] | None) -> tuple[int | None, ...]:
-    found = [None if word.strip().lower() == "none" else parse_rate(word) for word in given or ()]
-    return tuple(dict.fromkeys(found)) or (None,)
-
-
-def _orders(given: Sequence[str] | None) -> tuple[Order, ...]:
-    for word in given or ():
-        if word not in list(Order):
-            raise UsageError(f"--order: {word[:40]!r} is none of {', '.join(Order)}")
-    return tuple(dict.fromkeys(Order(word) for word in given or ())) or (Order.SCHEDULE,)
-
-
-def _faults(given: Sequence[str] | None, *, kind: FaultKind) -> tuple[Fault, ...]:
-    return tuple(_fault(word, kind) for word in given or ())
-
-
-def _fault(word: str, kind: FaultKind) -> Fault:
-    match = _FAULT.fullmatch(word.strip())
-    if match is None:
-        raise UsageError(
-            f"--{kind.value}: {word[:40]!r} is not a broker and a time", hint="write it like 1002@10m (after the start)"
-        )
-    return Fault(at_s=round(parse_duration(match[2], f"--{kind.value}")), broker=int(match[1]), kind=kind)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimulateRequest:
-    """Throttles (None: none) and orders to compare, and what holds for all cases; rates in bytes per second.
-
-    `ingest` is what producers write to the whole cluster. `efficiency` is the share of a throttle that is reached.
-    """
-
-    throttles: tuple[int | None, ...] = parsed_option(
-        None,
-        "--throttle",
-        typed=REPEATED,
-        parse=_throttles,
-        metavar="RATE",
-        help="Throttle on each broker, or `none`; repeat it to compare.",
-    )
-    orders: tuple[Order, ...] = parsed_option(
-        None,
-        "--order",
-        typed=REPEATED,
-        parse=_orders,
-        metavar="ORDER",
-        help="`schedule`, `plan` or `all-at-once`; repeat it to compare.",
-    )
-    kills: tuple[Fault, ...] = parsed_option(
-        None,
-        "--kill",
-        typed=REPEATED,
-        parse=partial(_faults, kind=FaultKind.KILL),
-        metavar="BROKER@TIME",
-        help="Kill a broker this long after the start.",
-    )
-    revivals: tuple[Fault, ...] = parsed_option(
-        None,
-        "--revive",
-        typed=REPEATED,
-        parse=partial(_faults, kind=FaultKind.REVIVE),
-        metavar="BROKER@TIME",
-        help="Start a dead broker again.",
-    )
-    ingest: int = parsed_option(
-        "",
-        "--ingest",
-        parse=lambda text: parse_rate(text) if text else 0,
-        metavar="RATE",
-        help="What producers write to the whole cluster, divided by partition size; retention deletes nothing.",
-    )
-    line_rate: int = parsed_option(
-        "200MB",
-        "--line-rate",
-        parse=parse_rate,
-        metavar="RATE",
-        help="Network bandwidth of a broker in each direction.",
-    )
-    efficiency: Fraction = parsed_option(
-        "80%",
-        "--efficiency",
-        parse=partial(parse_percent, flag="--efficiency"),
-        metavar="PERCENT",
-        help="Share of a throttle that brokers reach on average.",
-    )
-    quota_window: int = option(
-        11, "--quota-window", min=2, max=1000, help="replication.quota.window.num of the brokers."
-    )
-    limits: ScheduleLimits = ScheduleLimits()
-    most_s: int = not_typed(7 * 86_400)
-
-    def __post_init__(self) -> None:
-        if not self.efficiency:
-            raise UsageError("--efficiency 0%: nothing would ever move")
-        cases = len(self.throttles) * len(self.orders)
-        if cases > MOST_CASES:
-            raise UsageError(f"{cases} cases are more than {MOST_CASES}", hint="give fewer throttles or orders")
-
-    @property
-    def faults(self) -> tuple[Fault, ...]:
-        """What happens to brokers, in the order of its times."""
-        return tuple(sorted((*self.kills, *self.revivals)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,6 @@ from kafkakit.registry.decide.requests import (
     MAX_QUERY,
     RPC_BY_NAME,
     AnyRequest,
-    CallRole,
     CallRoute,
     Reply,
     TranslateRequest,
@@ -53,7 +52,7 @@ from kafkakit.registry.decide.requests import (
     to_fields,
     to_json,
 )
-from kafkakit.registry.decide.tags import code_of, fault, invalid_request
+from kafkakit.registry.decide.tags import CallRole, code_of, fault, invalid_request
 
 MAX_KEPT_REPLIES = 5000
 MAX_KEPT_BYTES = 32 << 20

@@ -37,8 +37,8 @@ from kafkakit.registry.act.service import (
 from kafkakit.registry.act.tag_store import Claim, KeptReplies, TagHistory, TagStore
 from kafkakit.registry.decide.access import Caller
 from kafkakit.registry.decide.inventory import NO_TAGS, ChangedObject, Inventory
-from kafkakit.registry.decide.requests import EMPTY, MAX_QUERY, RPC_BY_NAME, SERVICE, CallRole
-from kafkakit.registry.decide.tags import ObjectKind, Tags, is_broker_id
+from kafkakit.registry.decide.requests import EMPTY, MAX_QUERY, RPC_BY_NAME, SERVICE
+from kafkakit.registry.decide.tags import CallRole, ObjectKind, Tags, is_broker_id
 from kafkakit.registry.decide.v2_calls import (
     CALL_V2_BY_NAME,
     CALLS_V2,

@@ -186,7 +186,7 @@ class ListenChoice:
         """Who may do what; raises `UsageError` for what would be open to other machines."""
         from kafkakit.core.rpc import is_loopback, parse_listen
         from kafkakit.registry.decide.access import Access
-        from kafkakit.registry.decide.requests import CallRole
+        from kafkakit.registry.decide.tags import CallRole
 
         listens = [text for text in (self.http_listen, self.grpc_listen) if text != "none"]
         if not listens:
@@ -432,7 +432,7 @@ def open_service(
     from kafkakit.registry.act.service import RegistryService, ServicePorts
     from kafkakit.registry.act.v2 import PartsV2, serve_both
     from kafkakit.registry.decide.access import Admission
-    from kafkakit.registry.page import registry_page
+    from kafkakit.registry.report import registry_page
     from kafkakit.wiring import registry_codec, threads_of_requests
 
     tags = place.open(session, limits.rates.timeout_s)

@@ -18,7 +18,7 @@ from kafkakit.core.errors import InputError
 from kafkakit.core.options import parsed_option
 from kafkakit.core.rpc import RpcCode, RpcError, is_from_another_page, is_loopback, unknown_name
 from kafkakit.core.text import sanitize
-from kafkakit.registry.decide.requests import CallRole
+from kafkakit.registry.decide.tags import CallRole
 
 MAX_CALLERS = 1000
 

@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any, TypeVar
 
 import msgspec
@@ -22,16 +21,16 @@ from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import SpreadRule
 from kafkakit.placement.openings import group_openings, place_new_topic
 from kafkakit.registry.decide.inventory import NO_TAGS, Inventory, RegisteredBroker, RegisteredTopic
-from kafkakit.registry.decide.tags import ObjectKind, Tags, fault, invalid_request, merge_tags, parse_tags, tags_to_set
-
-
-class CallRole(StrEnum):
-    """The right that a call needs."""
-
-    READ = "read"
-    TAG = "tag"
-    CREATE = "create"
-    DELETE = "delete"
+from kafkakit.registry.decide.tags import (
+    CallRole,
+    ObjectKind,
+    Tags,
+    fault,
+    invalid_request,
+    merge_tags,
+    parse_tags,
+    tags_to_set,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

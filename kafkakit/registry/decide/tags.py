@@ -495,3 +495,12 @@ def code_of(error: KafkakitError) -> RpcCode:
     if isinstance(error, RpcError):
         return error.code
     return RpcCode.UNAVAILABLE if isinstance(error, TryLaterError | ConflictError) else RpcCode.INTERNAL
+
+
+class CallRole(StrEnum):
+    """The right that a call needs."""
+
+    READ = "read"
+    TAG = "tag"
+    CREATE = "create"
+    DELETE = "delete"

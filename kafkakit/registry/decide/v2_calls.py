@@ -13,8 +13,8 @@ from msgspec import UNSET, UnsetType
 
 from kafkakit.core.documents import decoded_json
 from kafkakit.core.text import sanitize
-from kafkakit.registry.decide.requests import Call, CallRole, calls_at
-from kafkakit.registry.decide.tags import invalid_request
+from kafkakit.registry.decide.requests import Call, calls_at
+from kafkakit.registry.decide.tags import CallRole, invalid_request
 
 KindName = Literal["topic", "broker"]
 

@@ -34,7 +34,7 @@ from kafkakit.lint.api_act import live_pieces
 from kafkakit.ports.acting import Clock, look_until, wait_until
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import GroupAdmin, LogReader
-from kafkakit.ports.machine import Processes
+from kafkakit.ports.services import Processes
 from kafkakit.rollout.decide.plan import ConfigPlan, show_value
 from kafkakit.rollout.decide.rollout import (
     GONE,

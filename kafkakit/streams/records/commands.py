@@ -21,7 +21,6 @@ from kafkakit.cli.run_options import Consent
 from kafkakit.core.errors import UsageError
 from kafkakit.core.options import parsed_option
 from kafkakit.core.quantities import parse_size
-from kafkakit.streams.commits.api import parse_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,12 +101,20 @@ def _limit_bytes(text: str) -> int:
     return found
 
 
+def _partitions(text: str) -> tuple[int, ...]:
+    if not text:
+        return ()
+    from kafkakit.streams.commits.api import parse_partitions
+
+    return parse_partitions(text)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLimit:
     """Which partitions are looked at, and what a batch may become."""
 
     numbers: tuple[int, ...] = parsed_option(
-        "", "--partition", parse=parse_partitions, metavar="N[,N-N...]", help="Only these partitions."
+        "", "--partition", parse=_partitions, metavar="N[,N-N...]", help="Only these partitions."
     )
     limit_bytes: int = parsed_option(
         "100MB",

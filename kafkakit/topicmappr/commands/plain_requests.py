@@ -108,7 +108,7 @@ def repair(
     they are, also on a broker with a failed log dir. Partitions with the fewest live copies in sync go first
     (--max-moves, --max-moved-bytes); run it again for the rest. Exits 4 when no broker may take a replica.
     """
-    from kafkakit.topicmappr.decide.repair import decide_repair
+    from kafkakit.topicmappr.decide.drain import decide_repair
 
     return _replace(ctx, decide_repair, request, tags, output, cluster, needs_sizes=request.needs_sizes)
 

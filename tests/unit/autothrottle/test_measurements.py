@@ -22,11 +22,11 @@ from kafkakit.autothrottle.decide.measurements import (
     NetworkLoad,
     SeenBroker,
     TrafficObservation,
-    TrafficOfHosts,
     TrafficQueries,
     measured_of,
     read_tags,
 )
+from kafkakit.autothrottle.decide.requests import TrafficOfHosts
 from kafkakit.autothrottle.decide.slo import SloSettings, parse_time_rule, slo_law
 from kafkakit.config.security import Secret
 from kafkakit.core.cluster_facts import MetricSample

@@ -6,8 +6,9 @@ from kafkakit.core.cluster_facts import BrokerLogDirs, LiveReplica, PartitionSta
 from kafkakit.core.model import LogDir, Reassignment, TopicPartition
 from kafkakit.execution.decide.plan_state import LiveState, MoveGoal
 from kafkakit.execution.decide.progress import Context, RoundState, begin, may_start, settle
+from kafkakit.execution.decide.run_rules import ScheduleLimits
 from kafkakit.execution.decide.schedule.forecast import Intake, free_choice, intake_of, scene_of, share_of
-from kafkakit.execution.decide.schedule.work import Disk, LogDirPlace, Schedule, ScheduleLimits, ScheduleStep, StepKind
+from kafkakit.execution.decide.schedule.work import Disk, LogDirPlace, Schedule, ScheduleStep, StepKind
 from tests.fakes.admin import FakeCluster
 
 KEY, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)

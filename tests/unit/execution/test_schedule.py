@@ -15,6 +15,7 @@ import pytest
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.decide.progress import RunPosition, startable_steps
+from kafkakit.execution.decide.run_rules import ScheduleLimits
 from kafkakit.execution.decide.schedule.forecast import (
     catch_up,
     eta_line,
@@ -32,7 +33,6 @@ from kafkakit.execution.decide.schedule.work import (
     LogDirPlace,
     PartitionTask,
     Schedule,
-    ScheduleLimits,
     ScheduleStep,
     Speeds,
     StepKind,

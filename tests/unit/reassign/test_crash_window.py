@@ -12,7 +12,8 @@ import pytest
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.decide.progress import RoundState
-from kafkakit.execution.decide.schedule.work import ScheduleLimits, StepKind
+from kafkakit.execution.decide.run_rules import ScheduleLimits
+from kafkakit.execution.decide.schedule.work import StepKind
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
 from tests.clusters.plans import make_plan
 from tests.fakes.admin import FakeCluster

@@ -18,7 +18,8 @@ from kafkakit.core.errors import (
 from kafkakit.core.plan import DirMove
 from kafkakit.execution.act.control_requests import ControlRequests, ReceivedRequests
 from kafkakit.execution.decide.journal import JournalSubject
-from kafkakit.execution.decide.schedule.work import RateRequest, ScheduleLimits
+from kafkakit.execution.decide.run_rules import ScheduleLimits
+from kafkakit.execution.decide.schedule.work import RateRequest
 from kafkakit.execution.decide.throttle import INSIDE_RATE
 from tests.clusters.plans import make_plan
 from tests.fakes.admin import FakeCluster

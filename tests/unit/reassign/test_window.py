@@ -13,8 +13,9 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan import DirMove
 from kafkakit.execution.act.control_requests import ControlRequests, ReceivedRequests
 from kafkakit.execution.act.leases import AWAY_S, Lease
+from kafkakit.execution.decide.run_rules import ScheduleLimits
 from kafkakit.execution.decide.runs import Commands, Request
-from kafkakit.execution.decide.schedule.work import BrokerRates, ScheduleLimits
+from kafkakit.execution.decide.schedule.work import BrokerRates
 from kafkakit.execution.decide.throttle import FOLLOWER_RATE
 from kafkakit.reassign.act.control import note_pause
 from kafkakit.reassign.report.run import outcome_sections

@@ -19,8 +19,8 @@ from kafkakit.registry import client as module
 from kafkakit.registry.client import RegistryClient, connect
 from kafkakit.registry.decide.access import Access, read_access
 from kafkakit.registry.decide.desired_tags import BrokerEntry, OffsetPair, ReplicaList, TopicEntry
-from kafkakit.registry.decide.requests import CallRole, CreateRequest
-from kafkakit.registry.decide.tags import ObjectKind, etag_of
+from kafkakit.registry.decide.requests import CreateRequest
+from kafkakit.registry.decide.tags import CallRole, ObjectKind, etag_of
 from kafkakit.registry.decide.v2_calls import TranslatedOffset
 from tests.places import ROOT
 from tests.rigs.command_line import Home

@@ -23,7 +23,7 @@ from kafkakit.core.errors import InputError, MissingExtraError, TryLaterError
 from kafkakit.core.rpc import RpcCode, RpcError
 from kafkakit.registry.act.service import KNOWN_S, SignedTokens
 from kafkakit.registry.decide.access import Access, JwtRules, caller_of, jwt_in, read_jwt_rules
-from kafkakit.registry.decide.requests import CallRole
+from kafkakit.registry.decide.tags import CallRole
 from kafkakit.wiring import open_token_verifier, threads_of_requests
 from tests.rigs.command_line import Home
 from tests.rigs.registry import serving

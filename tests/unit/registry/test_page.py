@@ -13,7 +13,7 @@ import pytest
 
 from kafkakit.core.rpc import RpcAnswer
 from kafkakit.registry.decide.access import Access, read_access
-from kafkakit.registry.page import registry_page
+from kafkakit.registry.report import registry_page
 from kafkakit.report.pages import package_text
 from tests.rigs.registry import Registry, curl, serving
 from tests.unit.registry.test_parts import CALLERS

@@ -22,7 +22,6 @@ from kafkakit.registry.decide.offsets import checkpoint_topic, fold_checkpoints
 from kafkakit.registry.decide.requests import (
     RPC_BY_NAME,
     RPCS,
-    CallRole,
     CreateRequest,
     TopicsReply,
     candidates,
@@ -35,7 +34,15 @@ from kafkakit.registry.decide.requests import (
     route,
     to_json,
 )
-from kafkakit.registry.decide.tags import ObjectKind, encode_tags, keys_to_delete, merge_tags, parse_tags, tags_to_set
+from kafkakit.registry.decide.tags import (
+    CallRole,
+    ObjectKind,
+    encode_tags,
+    keys_to_delete,
+    merge_tags,
+    parse_tags,
+    tags_to_set,
+)
 from kafkakit.wiring import registry_codec
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)

@@ -27,7 +27,7 @@ from kafkakit.registry.act.cluster import InventoryReader
 from kafkakit.registry.act.service import RegistryServer
 from kafkakit.registry.act.tag_store import TagStore
 from kafkakit.registry.decide.access import Access, CallRates, read_access
-from kafkakit.registry.decide.requests import CallRole
+from kafkakit.registry.decide.tags import CallRole
 from tests.fakes.control import FakeControlStore
 from tests.places import ROOT
 from tests.rigs.command_line import Home

@@ -13,8 +13,7 @@ import pytest
 
 from kafkakit.core.rpc import RpcCode, RpcError
 from kafkakit.registry.decide.access import Access, Caller
-from kafkakit.registry.decide.requests import CallRole
-from kafkakit.registry.decide.tags import ObjectKind, etag_of
+from kafkakit.registry.decide.tags import CallRole, ObjectKind, etag_of
 from kafkakit.registry.decide.v2_calls import (
     CALLS_V2,
     SERVICE_V2,

@@ -16,7 +16,7 @@ from kafkakit.core.errors import InputError, KafkakitError, RefusedError, TryLat
 from kafkakit.core.model import Broker, BrokerState
 from kafkakit.core.programs import ProcessRecord
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.machine import Java, Machine, NodeFailedError
+from kafkakit.ports.services import Java, Machine, NodeFailedError
 from kafkakit.sandbox import lifecycle as run
 from kafkakit.sandbox.decide import processes as jvm
 from kafkakit.sandbox.decide.processes import filled_arguments, find_tool

@@ -14,6 +14,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import count_of, format_bytes, format_rate
 from kafkakit.execution.decide.plan_state import DirWork, LiveState, MoveGoal, look_at_dirs
 from kafkakit.execution.decide.progress import has_source, source_bytes
+from kafkakit.execution.decide.run_rules import ScheduleLimits
 from kafkakit.execution.decide.schedule.work import (
     Bottleneck,
     BrokerRates,
@@ -22,7 +23,6 @@ from kafkakit.execution.decide.schedule.work import (
     LogDirPlace,
     PartitionTask,
     Schedule,
-    ScheduleLimits,
     ScheduleStep,
     Speeds,
     StepKind,

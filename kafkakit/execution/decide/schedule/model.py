@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkakit.core.model import TopicPartition
+from kafkakit.execution.decide.run_rules import ScheduleLimits
 from kafkakit.execution.decide.schedule.work import (
     Bottleneck,
     BrokerRates,
@@ -22,7 +23,6 @@ from kafkakit.execution.decide.schedule.work import (
     Disk,
     LogDirPlace,
     PartitionTask,
-    ScheduleLimits,
     Speeds,
     StepKind,
 )

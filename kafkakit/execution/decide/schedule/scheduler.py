@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import count_of
+from kafkakit.execution.decide.run_rules import ScheduleLimits
 from kafkakit.execution.decide.schedule.model import (
     Ends,
     FreeSpace,
@@ -37,7 +38,6 @@ from kafkakit.execution.decide.schedule.work import (
     LogDirPlace,
     PartitionTask,
     Schedule,
-    ScheduleLimits,
     ScheduleStep,
     Speeds,
     StepKind,

@@ -13,16 +13,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from fractions import Fraction
-from functools import partial
 from typing import Annotated, Any
 
 from msgspec import Meta
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.options import duration_option, not_typed, option, options_given, parsed_option
-from kafkakit.core.quantities import MAX_RATE, format_rate, parse_percent, parse_rate, parse_size
+from kafkakit.core.quantities import MAX_RATE, format_rate, parse_rate
 
 # What a control request may hold.
 _Rate = Annotated[int, Meta(ge=1, le=2**62)]
@@ -119,93 +116,6 @@ class BrokerRates:
     def out_of_broker(self, broker: int) -> int | None:
         """What the broker may send."""
         return self.out_of.get(broker, self.out)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduleLimits:
-    """What a schedule must keep.
-
-    At most `into_each` new copies arrive at a broker at a time, `out_each` leave a leader, `inside_each` change dir
-    inside a broker, `cluster` partitions are in flight. No log dir is ever filled above `max_use` of its size, nor
-    closer to full than `headroom_bytes`. Space of a removed copy is free only `deletion_delay_s` after the step.
-    With `one_replica_at_a_time` a partition never has two new copies in flight.
-    """
-
-    into_each: int = option(5, "--max-in", min=1, max=1000, help="New copies that a broker receives at the same time.")
-    out_each: int = option(5, "--max-out", min=1, max=1000, help="New copies that a broker sends at the same time.")
-    inside_each: int = not_typed(1)
-    cluster: int = option(
-        1000,
-        "--max-moves-in-flight",
-        "--batch-size",
-        min=1,
-        max=5000,
-        help="Partitions that move at the same time in the whole cluster.",
-    )
-    one_replica_at_a_time: bool = option(
-        False, "--one-replica-at-a-time", help="Make the new copies of a partition one after the other."
-    )
-    max_use: Fraction = parsed_option(
-        "95%",
-        "--max-disk-use",
-        parse=partial(parse_percent, flag="--max-disk-use"),
-        metavar="PERCENT",
-        help="Never fill a log dir above this share of its size (95%), even during the moves.",
-    )
-    headroom_bytes: int = parsed_option(
-        "0",
-        "--disk-headroom",
-        parse=partial(parse_size, flag="--disk-headroom"),
-        metavar="SIZE",
-        help="Always leave this much free in each log dir.",
-    )
-    deletion_delay_s: float = not_typed(60.0)
-    given: tuple[tuple[str, str | None], ...] = options_given()
-
-    def limit_of(self, total_bytes: int) -> int:
-        """The most bytes that a log dir of that size may hold."""
-        return min(int(total_bytes * self.max_use), total_bytes - self.headroom_bytes)
-
-
-WITHOUT_LEASE_HELP = (
-    "Continue if the control store does not answer, to repair what it depends on; only processes of this host are kept "
-    "away then. A lease that another process holds is respected."
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRules:
-    """How a run deals with its surroundings.
-
-    `wait_for_others`: wait until no other process moves partitions, instead of refusing; `join`: carry on beside such
-    moves, and set rates over those that another process has set. `ingest_sample_s` is how long is measured what logs
-    take in (0: not at all).
-    """
-
-    ingest_sample_s: float = duration_option(
-        "5s",
-        "--ingest-sample",
-        may_be_zero=True,
-        help="How long to measure the growth of logs, for the forecast of time and disk use; 0: assume no growth.",
-    )
-    wait_for_others: bool = option(
-        False,
-        "--wait-for-others/--refuse-others",
-        help="Wait while moves not started by this run are in flight, or refuse; a move of another process is "
-        "never overwritten.",
-    )
-    join: bool = option(
-        False,
-        "--join",
-        help="Continue even if other moves are in flight or other replication throttles are set; those rates are "
-        "put back as they were.",
-    )
-    without_lease: bool = option(False, "--without-lease", help=WITHOUT_LEASE_HELP)
-    allow_drift: bool = option(
-        False, "--allow-drift", help="Continue even if other partitions or racks changed since the plan."
-    )
-    stall_timeout_s: float = duration_option("5m", "--stall-timeout", help="Stop if no byte was copied for this long.")
-    given: tuple[tuple[str, str | None], ...] = options_given()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
