@@ -134,7 +134,7 @@ test: $(STAMP)
 	$(BIN)/python -m pytest -m spark $(REAL) $(PYTEST_ARGS)
 	$(BIN)/python -m pytest -m timed $(REAL) $(PYTEST_ARGS)
 
-# One to two minutes on two cores: without random tests and those of more than 0.1 s; make test runs all.
+# Four minutes on two cores: without random tests and those of more than 0.1 s; make test runs all.
 CHECKED := tests/unit tests/cli tests/compat tests/test_architecture.py tests/test_docs.py tests/test_slow_tests.py
 check: $(STAMP)
 	$(BIN)/ruff check .

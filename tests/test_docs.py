@@ -8,6 +8,7 @@ from kafkakit.cli.root import CommandEntry, OptionEntry, build_root, commands, r
 from kafkakit.config.keys import VARIABLES
 from kafkakit.core.errors import EXIT_CODE_MEANING
 from kafkakit.core.rights import DUTIES
+from kafkakit.rules.catalogue import all_rules
 from tests.places import ROOT
 from tests.rigs.documents import acl_markdown, reference_markdown
 from tests.rigs.package_picture import BEGIN, END, is_up_to_date, picture, with_picture
@@ -60,6 +61,10 @@ def test_the_table_of_rights_is_the_one_in_the_program() -> None:
             words, _, option = named.partition(" --")
             assert any(path == words or path.startswith(f"{words} ") for path in paths), named
             assert not option or any(name.split("/")[0] == f"--{option}" for name in options), named
+
+
+def test_the_readme_counts_the_rules_that_there_are() -> None:
+    assert f"{len(all_rules())} rules for configuration" in README
 
 
 def test_the_exit_code_table_is_the_one_in_the_program() -> None:

@@ -63,7 +63,7 @@ from kafkakit.core.fleet_tables import (
 from kafkakit.core.lease import Holder, Life
 from kafkakit.core.programs import Launch, SparkTools
 from kafkakit.core.text import shell_command
-from kafkakit.ports.acting import Clock, wait_for
+from kafkakit.ports.acting import Clock, wait_without_limit
 from kafkakit.ports.services import SparkDrivers
 from kafkakit.ports.stores import RunStore
 
@@ -297,7 +297,7 @@ def _follow(driver: Holder, log: Path, ports: DriverPorts, watch: Callable[[JobP
                     watch(progress)
             return code
 
-        return wait_for(ports.clock, LOOK_S, look)
+        return wait_without_limit(ports.clock, LOOK_S, look)
 
 
 _DATE = "snapshot_date="

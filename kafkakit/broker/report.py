@@ -30,7 +30,8 @@ class BrokerOutcome:
     `verdict` is one of `done`, `nothing to do`, `planned` (dry run), `declined`, `incomplete`, `not safe to stop`.
     `planned` is None where no plan was made. `brokers` are as last seen, `undo` is the command that takes the
     operation back. `steps` are left for a person. `record` is the operation's file, where it has one. The cluster has
-    forgotten the `unregistered` brokers.
+    forgotten the `unregistered` brokers. The figures are those of this command: one that continues an operation does
+    not add up what earlier ones did.
     """
 
     command: str

@@ -253,10 +253,10 @@ _PLANNING: Mapping[str, str] = {
     "zk_addr zk_prefix zk_metrics_prefix zk_tags_prefix kafka_addr",
 }
 _MOVING: Mapping[str, str] = {
-    TARGET: "to new restore run",
-    GOAL: "placement min_rack_ids spread",
-    LIMITS: "throttle throttle_broker throttle_dirs max_in max_out max_moves one_replica "
-    "max_disk_use disk_headroom stall_timeout wait leaders_at_once leaders_pause",
+    TARGET: "to onto restore topic partition all",
+    GOAL: "placement min_rack_ids spread exclude_receivers",
+    LIMITS: "throttle throttle_broker throttle_dirs max_in max_out max_moves_in_flight one_replica_at_a_time "
+    "max_disk_use disk_headroom stall_timeout wait leaders_at_once leaders_pause ingest_sample",
 }
 _ROLLOUT: Mapping[str, str] = {
     TARGET: "topics brokers all_brokers cluster_default delete file cluster_name finding findings steps "
@@ -272,7 +272,7 @@ def _by_name(sections: Mapping[str, str]) -> dict[str, str]:
     return {name: title for title, names in sections.items() for name in names.split()}
 
 
-_TABLES = {
+SECTION_TABLES = {
     "topicmappr": _by_name(_PLANNING),
     "broker": _by_name(_MOVING),
     "reassign": _by_name(_MOVING),
@@ -282,7 +282,7 @@ _TABLES = {
 
 def section_of(words: Sequence[str], name: str) -> str:
     """The section of the parameter `name` of the command with these words after the program's name."""
-    return _TABLES.get(words[0] if words else "", {}).get(name, OPTIONS)
+    return SECTION_TABLES.get(words[0] if words else "", {}).get(name, OPTIONS)
 
 
 SHARED_TITLE = "Shared options (before or after the command)"

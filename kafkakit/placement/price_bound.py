@@ -1,4 +1,4 @@
-"""What broker prices prove: the cheapest legal set of every partition, added up exactly (`core.certificate`).
+"""What broker prices prove: the cheapest legal set of every partition, added up exactly (`core/plan.py`).
 
 Legal sets of k replicas span at least m racks: m is k where all racks must differ (`min_rack_ids` 0), else the
 smaller of k and `min_rack_ids`; a broker without a rack counts as a rack of its own, which where sets mix both

@@ -68,7 +68,7 @@ def repeat_every(timer: Timer, every_s: float, limit_s: float = float("inf")) ->
         yield
 
 
-def wait_for(timer: Timer, every_s: float, find: Callable[[], T | None]) -> T:
+def wait_without_limit(timer: Timer, every_s: float, find: Callable[[], T | None]) -> T:
     """Look at once and then every `every_s` until something is found, without a limit."""
     while (found := find()) is None:
         timer.sleep(every_s)

@@ -140,7 +140,8 @@ class LintRule:
     """One rule: what identifies it, when it runs, and the function that checks one subject.
 
     A finding about the topics that a broker's defaults make stands at the key that it is about, or else at the first of
-    `of_defaults` that the broker sets.
+    `of_defaults` that the broker sets. Rules are asked about defaults if their codes begin as `OF_DEFAULTS` of
+    `engine.py` says; a broker's `log.X` is then `X` of a topic.
     """
 
     code: str

@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from kafkakit.cli.command_classes import FOLDED, OPTIONS, SHARED_TITLE, plain_usage, section_of, shared_params
+from kafkakit.cli.command_classes import (
+    FOLDED,
+    OPTIONS,
+    SECTION_TABLES,
+    SHARED_TITLE,
+    plain_usage,
+    section_of,
+    shared_params,
+)
 from kafkakit.cli.completion import GRAMMAR
 from kafkakit.cli.root import build_root, commands
 from tests.rigs.command_line import Home
@@ -39,6 +47,17 @@ def test_every_option_of_planning_has_a_section() -> None:
     for name, command in build_root().loaded()["topicmappr"].commands.items():
         own = [p.name for p in command.params if p.param_type_name == "option" and p.name not in shared]
         assert [p for p in own if section_of(["topicmappr", name], p) == OPTIONS] == [], name
+
+
+def test_every_name_in_a_table_of_sections_is_an_option_of_its_commands() -> None:
+    groups = build_root().loaded()
+    taken = {
+        group: {param.name for command in groups[group].commands.values() for param in command.params}
+        for group in SECTION_TABLES
+    }
+    for group, table in SECTION_TABLES.items():
+        users = [other for other, its in SECTION_TABLES.items() if its == table]
+        assert set(table) - set().union(*(taken[user] for user in users)) == set(), group
 
 
 @pytest.mark.parametrize("command", [[], ["topicmappr"], ["topicmappr", "rebuild"], ["version"]])

@@ -105,7 +105,8 @@ NOT_BEFORE_A_REQUEST = [
     "pydantic", "ortools", "numpy", "networkx", "confluent_kafka", "kafkakit.topicmappr", "kafkakit.placement",
     "kafkakit.simulator", "kafkakit.execution.decide.journal", "kafkakit.execution.decide.plan_state",
     "kafkakit.execution.decide.progress", "kafkakit.execution.decide.runs", "kafkakit.execution.decide.schedule",
-    "kafkakit.execution.decide.status", "kafkakit.execution.decide.throttle", "kafkakit.streams.lag", "kafkakit.streams.assigner",
+    "kafkakit.execution.decide.status", "kafkakit.execution.decide.throttle", "kafkakit.streams.lag",
+    "kafkakit.streams.assigner",
     "kafkakit.streams.commits", "kafkakit.streams.moves", "kafkakit.streams.demo",
 ]  # fmt: skip
 UNTIL_CONNECT = """

@@ -22,7 +22,7 @@ from kafkakit.core.plan import Plan, identity_of
 from kafkakit.core.plan_rules import check_plan
 from kafkakit.execution.act.leases import ClusterAccess
 from kafkakit.execution.act.run_journal import RunJournal, read_run_state
-from kafkakit.execution.act.throttles import Leftovers
+from kafkakit.execution.act.throttles import OtherRuns
 from kafkakit.execution.decide.run_rules import RunRules
 from kafkakit.execution.decide.runs import Commands, Direction, Request, RunOutcome
 from kafkakit.execution.decide.schedule.work import RateRequest
@@ -142,7 +142,7 @@ class Harness:
             dry_run=dry_run,
         )
         others = [f for name, f in self.journals.items() if name != identity and f.data]
-        leftovers = Leftovers(others, self.admin, self.clock, self.reporter, request.commands)
+        leftovers = OtherRuns(others, self.admin, self.clock, self.reporter, request.commands)
         run = Run(plan, self.admin, self.clock, journal, self.reporter, request, leftovers)
         return {Direction.APPLY: run.apply, Direction.ROLLBACK: run.rollback, Direction.ABORT: run.abort}[direction]()
 

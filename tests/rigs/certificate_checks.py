@@ -69,7 +69,7 @@ def verify_certificate(
         if not later:
             _verify_limits(plan, after, sizes)
     elif kind == "counting":
-        # See verb_invariants and balance_invariants for these.
+        # See `tests/invariants/verbs.py` and `balance.py` there for these.
         apart = ("drain", "repair", "fix-racks", "rebalance", "scale", "add-brokers")
         if plan["request"].get("command") not in [f"topicmappr {name}" for name in apart]:
             _verify_counting(plan, scope, after, sizes)

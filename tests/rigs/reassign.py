@@ -9,7 +9,7 @@ from kafkakit.core.plan import Plan
 from kafkakit.execution.act.journal_files import LineFile
 from kafkakit.execution.act.leases import GuardedAdmin, HeldClock, Lease
 from kafkakit.execution.act.run_journal import RunJournal
-from kafkakit.execution.act.throttles import Leftovers
+from kafkakit.execution.act.throttles import OtherRuns
 from kafkakit.execution.decide.run_rules import RunRules, ScheduleLimits
 from kafkakit.execution.decide.runs import Commands, Request, RunOutcome
 from kafkakit.execution.decide.schedule.work import RateRequest
@@ -116,7 +116,7 @@ class Harness:
                 **options,
             },
         )
-        leftovers = Leftovers(self.others, self.cluster, self.clock, self.reporter, request.commands)
+        leftovers = OtherRuns(self.others, self.cluster, self.clock, self.reporter, request.commands)
         journal = self.journal()
         return Run(self.plan, admin, clock, journal, self.reporter, request, leftovers, requests)
 

@@ -461,7 +461,7 @@ def find_lost(
     return recover(plan, live, state, brokers, topics, named=is_lost)
 
 
-class Leftovers:
+class OtherRuns:
     """The journals of this cluster's other plans, and of its pacer, whose throttles may still be set."""
 
     def __init__(

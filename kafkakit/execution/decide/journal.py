@@ -210,7 +210,11 @@ def replay(records: Iterable[Record], source: str) -> RunState:
 
 
 def fold(state: RunState, record: Record) -> RunState:
-    """Take one more record into account."""
+    """Take one more record into account.
+
+    An intent counts as made from its line on, with or without its effect; only `RESTORE` counts by its effect.
+    `open_intents` only pairs the lines: what really happened is read from the cluster (`plan_state.py`).
+    """
     if record.kind is RecordKind.INTENT:
         opened = {**state.open_intents, record.seq: record}
         return _take_intent(replace(state, open_intents=opened), record)

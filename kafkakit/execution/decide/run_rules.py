@@ -18,7 +18,7 @@ from kafkakit.core.quantities import format_duration, parse_duration, parse_perc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleLimits:
-    """What a schedule must keep.
+    """What a schedule must keep, and what is sent: `ScheduleState.fits` plans by it, `progress.py` starts moves by it.
 
     At most `into_each` new copies arrive at a broker at a time, `out_each` leave a leader, `inside_each` change dir
     inside a broker, `cluster` partitions are in flight. No log dir is ever filled above `max_use` of its size, nor

@@ -29,7 +29,7 @@ from kafkakit.execution.act.leases import ClusterAccess
 from kafkakit.execution.act.moves import LogDirs
 from kafkakit.execution.act.retrier import Retrier, RetryingReader
 from kafkakit.execution.act.run_journal import KnownRuns, RunJournal, keep_plan, plan_journal, plan_path
-from kafkakit.execution.act.throttles import Leftovers, find_lost, read_baseline, unaccounted_topics
+from kafkakit.execution.act.throttles import OtherRuns, find_lost, read_baseline, unaccounted_topics
 from kafkakit.execution.decide.journal import JournalSubject, RunState
 from kafkakit.execution.decide.plan_state import (
     DROPPED,
@@ -99,7 +99,7 @@ def prepare_run(plan: Plan, request: Request, access: ClusterAccess, state_dir: 
     others: tuple[LineFile, ...] = plans
     if access.control is not None:
         others = (*plans, pacer_lines(access.control, access.cluster_id))
-    leftovers = Leftovers(others, access.admin, access.clock, reporter, request.commands)
+    leftovers = OtherRuns(others, access.admin, access.clock, reporter, request.commands)
     requests = ReceivedRequests(None, None, reporter)
     if access.control is not None:
         store = ControlRequests(access.control, access.clock, access.cluster_id)
@@ -122,7 +122,7 @@ class Run:
         journal: RunJournal,
         reporter: Reporter,
         request: Request,
-        leftovers: Leftovers,
+        leftovers: OtherRuns,
         requests: ReceivedRequests | None = None,
         keep_plan: Callable[[], None] = lambda: None,
     ) -> None:

@@ -1,6 +1,6 @@
 """What commands change beside a run: other rates, requests to it, and the removal of what runs left behind.
 
-A change of throttles says which rates hold from now on, and for which run. Leftovers are judged item by item. Ours is
+A change of throttles says which rates hold from now on, and for which run. OtherRuns are judged item by item. Ours is
 what the journals say and the cluster still shows; everything else is not touched.
 """
 

@@ -172,7 +172,7 @@ def age_text(line: ViewLine, at_ms: int) -> str:
 
 
 def view_rows(view: LagView) -> tuple[tuple[object, ...], ...]:
-    """The lines as cells of `COLUMNS`."""
+    """The lines as cells of `VIEW_COLUMNS`."""
     return tuple(tuple(line_data(line)[name] for name in VIEW_COLUMNS) for line in view.lines)
 
 

@@ -8,7 +8,7 @@ from kafkakit.cli.common_options import TagSource
 from kafkakit.cli.context import cli_context, command_of
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.core.columns import without_collector
-from kafkakit.topicmappr.commands.options import KafkaKitClusterOptions, MapOutput, PlanOutput, observed_storage
+from kafkakit.topicmappr.commands.options import KafkaKitClusterOptions, MapOutput, PlanOutput, read_for_planning
 from kafkakit.topicmappr.decide.requests import JoinRequest, RebalanceRequest, ScaleRequest
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def run_balance(
     cli, adding = cli_context(ctx), isinstance(request, JoinRequest)
     output.check(cli.require_replaceable)
     report_duplicates(request.brokers, cli.output)
-    seen, request = observed_storage(ctx, cluster, request, tags)
+    seen, request = read_for_planning(ctx, cluster, request, tags)
     with watch_search(cli) as watch:
         within = BudgetedWatch(watch)
         decided = (decide_add_brokers if adding else decide_rebalance)(seen.snapshot, request, seen.facts, within)

@@ -16,7 +16,7 @@ from kafkakit.cli.search_watch import showing_phases
 from kafkakit.cli.session import finish
 from kafkakit.core.columns import without_collector
 from kafkakit.core.findings import FailOn
-from kafkakit.topicmappr.commands.options import KafkaKitClusterOptions, observed_storage
+from kafkakit.topicmappr.commands.options import KafkaKitClusterOptions, read_for_planning
 from kafkakit.topicmappr.decide.check_rules import CheckRequest
 from kafkakit.topicmappr.decide.requests import FrontierRequest, MapAuditRequest
 from kafkakit.wiring import read_input, write_file
@@ -62,7 +62,7 @@ def check(
     cli = cli_context(ctx)
     request = replace(request, program=cli.program, snapshot=str(cluster.snapshot or ""))
     # An unsound list is a finding here.
-    seen, request = observed_storage(ctx, cluster, request, tags, sound_lists=False)
+    seen, request = read_for_planning(ctx, cluster, request, tags, sound_lists=False)
     found = check_cluster(seen.snapshot, request, seen.facts)
     return finish(cli, check_report(replace(found, findings=_with_sources(cli, found.findings)), fail_on))
 
@@ -98,7 +98,7 @@ def audit(
     request = replace(request, program=cli.program, map_file="" if map_file == "-" else map_file)
     source = "stdin" if map_file == "-" else map_file
     reading = read_map(read_input(map_file, MAP_LIMIT_BYTES), source)
-    seen, request = observed_storage(ctx, cluster, request, tags, sound_lists=False)
+    seen, request = read_for_planning(ctx, cluster, request, tags, sound_lists=False)
     with showing_phases(cli.output, "judging the map") as watch:
         found = audit_map(seen.snapshot, reading, request, seen.facts, watch)
     found = replace(found, findings=_with_sources(cli, found.findings))
@@ -130,7 +130,7 @@ def frontier(
 
     cli = cli_context(ctx)
     PlanDestination(report=report).check()
-    seen, request = observed_storage(ctx, cluster, request, tags)
+    seen, request = read_for_planning(ctx, cluster, request, tags)
     with showing_phases(cli.output, "computing a plan for each goal") as watch:
         found = decide_frontier(seen.snapshot, request, seen.facts, watch)
     following = rebalance_command(found, request.base.rebalance_options(), cli.program)

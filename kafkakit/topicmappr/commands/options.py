@@ -137,7 +137,7 @@ def observe_cluster(
         return _answer_queries(ctx, session, state, request, tags, is_live=snapshot is None)
 
 
-def observed_storage(
+def read_for_planning(
     ctx: typer.Context,
     source: "ClusterSource",
     request: R,

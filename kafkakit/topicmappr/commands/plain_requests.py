@@ -21,8 +21,8 @@ from kafkakit.topicmappr.commands.options import (
     Snapshot,
     end_request,
     observe_cluster,
-    observed_storage,
     plan_request,
+    read_for_planning,
 )
 from kafkakit.topicmappr.decide.plain_requests import (
     DrainRequest,
@@ -91,7 +91,7 @@ def _replace(
             ctx, lambda state, asked: decide(state, asked, None, UNWATCHED), request, output, cluster.snapshot, tags
         )
     output.check()
-    seen, request = observed_storage(ctx, cluster, request, tags)
+    seen, request = read_for_planning(ctx, cluster, request, tags)
     with watch_search(cli_context(ctx)) as watch:
         change = decide(seen.snapshot, request, seen.facts, watch)
     return end_request(ctx, change, output)
@@ -219,7 +219,7 @@ def rebalance_dirs(
 
     cli = cli_context(ctx)
     output.check(cli.require_replaceable)
-    seen, request = observed_storage(ctx, ClusterSource(snapshot=snapshot), request, tags)
+    seen, request = read_for_planning(ctx, ClusterSource(snapshot=snapshot), request, tags)
     with cli.output.progress("planning"), answered_at_once(None):
         change = decide_rebalance_dirs(seen.snapshot, request, seen.facts)
     return finish(

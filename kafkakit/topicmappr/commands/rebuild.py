@@ -21,7 +21,7 @@ from kafkakit.topicmappr.commands.options import (
     ReplanOutput,
     Snapshot,
     observe_cluster,
-    observed_storage,
+    read_for_planning,
 )
 from kafkakit.topicmappr.decide.requests import RebuildRequest
 from kafkakit.wiring import read_input, write_files
@@ -49,7 +49,7 @@ def rebuild(
     # A map without metadata needs no cluster; a plan does, since it is carried out on one.
     on_cluster = request.map is None or request.use_meta or cluster.snapshot or output.plan or output.report
     if request.by_storage:
-        seen, request = observed_storage(ctx, cluster, request, tags)
+        seen, request = read_for_planning(ctx, cluster, request, tags)
         with watch_search(cli) as watch:
             decided = decide_rebuild(seen.snapshot, request, seen.facts, watch)
     else:
@@ -127,7 +127,7 @@ def replan(
     output.check(cli.require_replaceable)
     widened = parse_percent(slack, "--slack", most=1000)
     decoded = read_plan(old_plan, read_input)
-    seen, _ = observed_storage(ctx, cluster, None)
+    seen, _ = read_for_planning(ctx, cluster, None)
     with cli.output.progress("planning"), answered_at_once(None):
         found = decide_replan(decoded, seen.snapshot, seen.facts, slack=widened)
     found = replace(found, plan=replace(found.plan, notes=tuple(map(cli.called, found.plan.notes))))

@@ -146,8 +146,8 @@ def decide_rebalance(
     """Decide which replicas move so that bytes are balanced, with the fewest bytes (or moves).
 
     Raises `UsageError` and `TryLaterError` for requests that cannot be planned and `InfeasibleError`, with a proof
-    and the nearest goal that can be reached, for goals that cannot. Cost: see `tighten`, again while copies find no log
-    dir (`fit_dirs`).
+    and the nearest goal that can be reached, for goals that cannot. Cost: see `at_deviation` (`tighten` for a range),
+    again while copies find no log dir (`fit_dirs`).
     """
     watch = with_budget(watch)
     return fit_dirs(snapshot, lambda closed: _decide(snapshot, request, facts, watch, closed), watch)

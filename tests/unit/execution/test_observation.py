@@ -63,6 +63,18 @@ def test_tasks_say_what_is_there_what_is_under_way_and_what_is_urgent() -> None:
     assert free_choice(fresh, [OTHER]) is fresh
 
 
+def test_a_minimum_above_the_copies_that_are_wanted_makes_nothing_urgent() -> None:
+    live = live_of(Reassignment(topic="t", partition=0, replicas=(1, 2), adding=(), removing=(1,)))
+    urgent = {}
+    for target in ((2,), (2, 3), (2, 3, 4)):
+        goal = MoveGoal(key=KEY, target=target, holders=(1, 2))
+        scene = scene_of([goal], (), live, dirs_of(90, source=20), intake=Intake(), min_isr={"t": 3})
+        urgent[len(target)] = scene.tasks[0].urgent
+    in_sync = len(live.states[KEY].isr)
+    assert urgent == {size: in_sync < size for size in urgent}
+    assert len(set(urgent.values())) == 2
+
+
 def test_half_copies_that_are_about_to_be_cancelled_count_as_gone() -> None:
     moving = Reassignment(topic="t", partition=0, replicas=(3, 1, 2), adding=(3,), removing=(2,))
     back = MoveGoal(key=KEY, target=(1, 2), holders=(1, 2))

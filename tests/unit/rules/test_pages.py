@@ -3,6 +3,7 @@
 import pytest
 
 from kafkakit.rules.catalogue import all_rules
+from kafkakit.rules.engine import OF_DEFAULTS
 from kafkakit.rules.rule import Limits, LintRule
 from tests.rigs.lint_examples import codes_of, files_of, outcome_of, page_parts
 
@@ -30,3 +31,9 @@ def test_the_good_example_does_not_trigger_the_rule(rule: LintRule) -> None:
     found = outcome_of(files_of(page_parts(rule.page)["Good"]), limits=STRICT)
     assert rule.code not in codes_of(found)
     assert rule.code not in found.skipped, f"{rule.code} could not check its good example: {found.skipped[rule.code]}"
+
+
+def test_a_rule_that_places_findings_about_defaults_is_asked_about_them() -> None:
+    placing = {rule.code for rule in all_rules() if rule.of_defaults}
+    assert placing
+    assert placing == {code for code in placing if code.startswith(OF_DEFAULTS)}

@@ -187,7 +187,7 @@ def _task(goal: MoveGoal, live: LiveState, dirs: Dirs, intake: Intake, min_isr: 
         dirs={b: path for b in goal.holders if (path := _dir_of(dirs, b, goal.key))},
         wanted_dirs={b: path for b, path in sorted(wanted.items()) if b in target and b not in goal.holders},
         ingest_bytes_per_s=intake.of_partition.get(goal.key, 0.0),
-        urgent=len(state.isr) < min_isr.get(goal.key.topic, 1),
+        urgent=len(state.isr) < min(min_isr.get(goal.key.topic, 1), len(goal.target)),
         running=on_the_way,
         copied_bytes=sum(_bytes_of(dirs, b, goal.key) for b in fresh),
     )

@@ -265,12 +265,12 @@ class HeldRecords(Generic[T]):
         """The failed record at an offset."""
         return self._by_offset.get(offset)
 
-    def wait_until(self, held: HeldRecord[T], due_ms: int) -> None:
+    def hold_until(self, held: HeldRecord[T], due_ms: int) -> None:
         """Try it again from `due_ms` on."""
         self._keep(held)
         heappush(self._due, (due_ms, held.offset))
 
-    def wait_for(self, held: HeldRecord[T], dependency: str) -> None:
+    def hold_for(self, held: HeldRecord[T], dependency: str) -> None:
         """Try it again when the dependency is up, or as the one that finds out."""
         self._keep(held)
         held.dependency = dependency
@@ -470,7 +470,7 @@ class FailingRecords(Generic[T]):
             if held is None:
                 held = HeldRecord(offset=offset, record=record, tries=tries, failure=failure)
                 held.signs = int(self._had_sign(offset))
-            self.held.wait_until(held, now_ms + (failure.after_ms or 0))
+            self.held.hold_until(held, now_ms + (failure.after_ms or 0))
             return
         self._counts.failures += 1
         if failure.ending is FailureEnding.REJECT:
@@ -490,7 +490,7 @@ class FailingRecords(Generic[T]):
                 self.park(held, now_ms)
             return
         delay = self._rules.retry.delay_ms(held.tries) if failure.after_ms is None else failure.after_ms
-        self.held.wait_until(held, now_ms + delay)
+        self.held.hold_until(held, now_ms + delay)
 
     def park(self, held: HeldRecord[T], now_ms: int, deepest: HeldRecord[T] | None = None) -> None:
         """Keep a record that is out of tries until another one is handled, and try it again after a growing wait.
@@ -539,7 +539,7 @@ class FailingRecords(Generic[T]):
             if signs >= self._answers.needed():
                 self.reject(held.offset, held.record, RejectReason.MAX_TRIES, held.tries, held.failure)
                 return held.record
-            self.held.wait_until(held, now_ms + self._rules.retry.delay_ms(signs - 1))
+            self.held.hold_until(held, now_ms + self._rules.retry.delay_ms(signs - 1))
         return None
 
     def not_tried(self, offset: int, now_ms: int) -> None:
@@ -547,9 +547,9 @@ class FailingRecords(Generic[T]):
         held = self.held.get(offset)
         if held is not None and held.dependency is not None:
             self._dependencies.given_up(held.dependency)
-            self.held.wait_for(held, held.dependency)
+            self.held.hold_for(held, held.dependency)
         elif held is not None:
-            self.held.wait_until(held, now_ms)
+            self.held.hold_until(held, now_ms)
 
     def move_at(self, offset: int) -> T | None:
         """Reject the record at an offset that waits after a try, if a token pays for it; None where it was not."""
@@ -621,7 +621,7 @@ class FailingRecords(Generic[T]):
         if self.is_out_of_tries(held.tries) and dependency == name:
             self.park(held, now_ms)
             return
-        self.held.wait_for(held, name)
+        self.held.hold_for(held, name)
 
     def _answered_otherwise(self, dependency: str | None, now_ms: int) -> None:
         """The record that was to find out whether a dependency is up failed for another reason: still unknown."""

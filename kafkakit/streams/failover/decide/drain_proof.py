@@ -261,7 +261,7 @@ def _of_group(
 def left_in(commit: CommittedOffset | ItemError | None, effective_end: int, start: int) -> int:
     """Offsets between the committed one and the effective end; the pointer alone counts, acks above it do not.
 
-    Without a commit everything in the log is left.
+    Without a commit everything in the log is left. 0 for an error: the caller has to count such a group as unstable.
     """
     if isinstance(commit, ItemError):
         return 0
