@@ -498,6 +498,7 @@ VIOLATIONS: list[tuple[str, dict[str, str], list[str]]] = [
             "adapters/a.py": "x = time.monotonic()\n",
             "tool/service.py": "raise ServiceStoppedError(stop)\nif lead.is_held():\n    lead.require_held()\n",
             "tool/window.py": "if request.abort:\n    requests.answer()\nTOPIC = '__consumer_offsets'\n",
+            "tool/report.py": "x = '[Service]\\n'\nleast = configs.get('min.insync.replicas', '1')\n",
             "../spark/kafkakit_spark/x.py": "import psutil\nfrom time import sleep\n",
         },
         [
@@ -509,6 +510,9 @@ VIOLATIONS: list[tuple[str, dict[str, str], list[str]]] = [
             "kit.tool.act: serves HTTP, as adapters.rpc.http_listener does for all: start_server(",
             "kit.tool.commands: serves HTTP, as adapters.rpc.http_listener does for all: starlette.responses",
             "kit.tool.commands: serves HTTP, as adapters.rpc.http_listener does for all: starlette.responses.Response",
+            "kit.tool.report: prints files of systemd, as report.exports does for all: [Service]",
+            "kit.tool.report: reads the minimum of replicas in sync, as core.findings does for all: "
+            ".get('min.insync.replicas",
             "kit.tool.service: ends services, as core.errors does for all: ServiceStoppedError(",
             "kit.tool.service: leads in turn, as execution.act.leases does for all: .is_held():",
             "kit.tool.waits: measures time, as adapters.host does for all: time.monotonic",

@@ -6,41 +6,13 @@ from enum import StrEnum
 
 import yaml
 
-from kafkakit.core.errors import ExitCode, UsageError
-from kafkakit.report.exports import cron_line, files_report, service_text, systemd_word, timer_text
+from kafkakit.core.errors import UsageError
+from kafkakit.report.exports import cron_line, files_report, running_service_text, service_text, timer_text
 from kafkakit.report.report import Report
 
 NAME = "kafkakit-autothrottle"
 ENVIRONMENT = "/etc/kafkakit/autothrottle.env"
 WHAT = "Throttles of Kafka's replica moves"
-_SERVICE = """\
-[Unit]
-Description={what}
-Wants=network-online.target
-After=network-online.target
-
-[Service]
-Type=notify
-ExecStart={command}
-WatchdogSec=5min
-Restart=on-failure
-RestartSec=5s
-SuccessExitStatus={stopped}
-User=kafkakit
-StateDirectory=kafkakit
-Environment=XDG_STATE_HOME=/var/lib
-EnvironmentFile=-{environment}
-NoNewPrivileges=yes
-ProtectSystem=strict
-ProtectHome=yes
-PrivateTmp=yes
-PrivateDevices=yes
-CapabilityBoundingSet=
-UMask=0022
-
-[Install]
-WantedBy=multi-user.target
-"""
 
 
 class Runner(StrEnum):
@@ -76,12 +48,8 @@ def unit_report(
     files: Mapping[str, str]
     match runner:
         case Runner.SYSTEMD:
-            # The first word is a path as it is; all others are quoted.
-            command = " ".join(
-                (words[0], *(systemd_word(w, dollars=True) for w in (*words[1:], "run", *options, *of_run)))
-            )
-            told = {"what": WHAT, "command": command, "environment": ENVIRONMENT}
-            files = {f"{NAME}.service": _SERVICE.format(**told, stopped=int(ExitCode.TERMINATED))}
+            run = [*words, "run", *options, *of_run]
+            files = {f"{NAME}.service": running_service_text(WHAT, run, environment=ENVIRONMENT)}
         case Runner.TIMER:
             files = {
                 f"{NAME}.service": service_text(WHAT, once, [], timeout="10min", environment=ENVIRONMENT),

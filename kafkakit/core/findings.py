@@ -16,6 +16,7 @@ from kafkakit.core.errors import ExitCode
 from kafkakit.core.quantities import count_of
 
 COLUMNS = ("severity", "rule", "where", "count", "message", "hint")
+MIN_ISR = "min.insync.replicas"
 SHOWN_SUBJECTS = 3
 SHOWN_OF_A_RULE = 20
 
@@ -91,6 +92,25 @@ def stops_above_replicas(version: str | None) -> bool:
     """
     known = minor_version(version)
     return known is not None and known < (3, 7)
+
+
+def least_in_sync(minimum: int, replicas: int, *, stops: bool) -> int:
+    """How many of a partition's replicas must be in sync for writes with acks=all.
+
+    `minimum` is the topic's `min.insync.replicas`, `stops` what `stops_above_replicas` says of the brokers' version.
+    """
+    return minimum if stops else min(minimum, replicas)
+
+
+def min_isr_of(configs: Mapping[str, str], usual: int = 1) -> int:
+    """A topic's own `min.insync.replicas`, else `usual`, what brokers use for topics without one; at most 32,767."""
+    text = configs.get(MIN_ISR, "").strip()
+    return min(int(text), 32_767) if text.isascii() and text.isdecimal() and len(text) < 10 else usual
+
+
+def usual_min_isr(settings: Iterable[Mapping[str, str]]) -> int:
+    """What topics without a minimum of their own have: the lowest that these brokers run with, 1 if none says it."""
+    return min((min_isr_of(values) for values in settings if values.get(MIN_ISR)), default=1)
 
 
 def min_isr_above_replicas(version: str | None) -> tuple[Severity, str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TypeVar
 
+from kafkakit.core.errors import ExitCode
 from kafkakit.core.findings import Place, Severity
 from kafkakit.report.report import Report, ResultTable, lines_from
 
@@ -240,6 +241,34 @@ PrivateDevices=yes
 CapabilityBoundingSet=
 UMask=0022
 """
+_RUNNING = """\
+[Unit]
+Description={what}
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+Type=notify
+ExecStart={command}
+WatchdogSec=5min
+Restart=on-failure
+RestartSec=5s
+SuccessExitStatus={stopped}
+User=kafkakit
+StateDirectory=kafkakit
+Environment=XDG_STATE_HOME=/var/lib
+EnvironmentFile=-{environment}
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=yes
+PrivateTmp=yes
+PrivateDevices=yes
+CapabilityBoundingSet=
+UMask=0022
+
+[Install]
+WantedBy=multi-user.target
+"""
 _TIMER = """\
 [Unit]
 Description={what}
@@ -279,6 +308,15 @@ def service_text(what: str, script: str, places: Iterable[str], *, timeout: str,
         environment=f"EnvironmentFile=-{environment}\n" if environment else "",
         writes="".join(f"ReadWritePaths={systemd_word(place)}\n" for place in local),
     )
+
+
+def running_service_text(what: str, words: Sequence[str], *, environment: str) -> str:
+    """A service that runs a command until it is stopped; it says when it is ready, and that it still works.
+
+    The first of the words is a path as it is; all others are quoted.
+    """
+    command = " ".join((words[0], *(systemd_word(word, dollars=True) for word in words[1:])))
+    return _RUNNING.format(what=what, command=command, stopped=int(ExitCode.TERMINATED), environment=environment)
 
 
 def timer_text(what: str, when: str, *, delay: str) -> str:

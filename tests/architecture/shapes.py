@@ -57,6 +57,10 @@ ONE_MODULE: Mapping[str, tuple[str, frozenset[str], str]] = {
         r"(?i)<!doctype html|</?(?:html|head|body|style|script|svg|table|tr|td|th|h[1-6]|p|div|span|ul|li)\b[^<>\n]*>",
     ),
     "waits": ("ports.acting", frozenset({"time.sleep"}), r"(?<!asyncio)(?<!_net)\.sleep\(|\btime\.sleep\b"),
+    "prints files of systemd": ("report.exports", frozenset(), r"\[Service\]|\[Timer\]"),
+    "reads the minimum of replicas in sync": (
+        "core.findings", frozenset(), r"\bMIN_ISR = |\.get\([\"']min\.insync\.replicas"
+    ),
     "measures time": ("adapters.host", frozenset({"time.monotonic"}), r"\btime\.monotonic\b"),
     "ends services": ("core.errors", frozenset(), r"\bServiceStoppedError\(|\bTerminatedRunError\(f?[\"']"),
     "leads in turn": ("execution.act.leases", frozenset(), r"\.is_held\(\):(?=\n\s+\S*\.require_held\()"),

@@ -51,6 +51,7 @@ from kafkakit.autothrottle.decide.pacer import (
 )
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, MetricSample, ResourceKind
 from kafkakit.core.errors import ConflictError, InputError, KafkakitError, TryLaterError
+from kafkakit.core.findings import MIN_ISR, usual_min_isr
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import count_of, epoch_ms
 from kafkakit.core.rights import THROTTLED
@@ -381,7 +382,6 @@ def read_saved(store: ControlStore, cluster_id: str) -> SavedTick | None:
     return None if found is None else decode_tick(found.value, path)
 
 
-MIN_ISR = "min.insync.replicas"
 STALE_LOOK_S = 900.0
 
 
@@ -412,12 +412,11 @@ class MoveLooks:
         snapshot = self._admin.snapshot(now=self._clock.now(), sizes=False)
         alive = sorted(b.id for b in snapshot.brokers if b.is_alive)
         told = self._admin.broker_settings(alive[:1], [MIN_ISR])
-        default = next((v[MIN_ISR] for v in told.values() if v.get(MIN_ISR, "").isdigit()), "1")
         still = tuple(
             replace(t, partitions=tuple(p for p in t.partitions if (t.name, p.partition) not in look.live.running))
             for t in snapshot.topics
         )
-        health = health_of(replace(snapshot, topics=still), int(default))
+        health = health_of(replace(snapshot, topics=still), usual_min_isr(told.values()))
         return replace(observed, under_replicated=health.under_replicated, under_min_isr=health.under_min_isr)
 
     def standing(self, look: SeenMoves, overridden: Collection[int]) -> tuple[MoveGoal, ...]:

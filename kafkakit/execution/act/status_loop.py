@@ -15,6 +15,7 @@ from kafkakit.core.cluster_facts import BrokerLogDirs, ResourceKind
 from kafkakit.core.errors import (
     stopped_run,
 )
+from kafkakit.core.findings import MIN_ISR, usual_min_isr
 from kafkakit.core.lease import HeldLease
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.execution.act.retrier import Retrier
@@ -42,7 +43,6 @@ WHOLE_EVERY_S = 60.0
 WHOLE_SHARE = 20  # the time between two looks at the whole cluster is at least that many times what one takes
 THROTTLES_EVERY_S = 15.0
 LEASE_EVERY_S = 15.0
-MIN_ISR = "min.insync.replicas"
 MOVES_CONTINUE = "the moves continue by themselves on the brokers"
 
 
@@ -185,8 +185,7 @@ class StatusObserver:
         snapshot = self._admin.snapshot(now=self._clock.now(), sizes=False)
         alive = sorted(b.id for b in snapshot.brokers if b.is_alive)
         reported = self._admin.broker_settings(alive[:1], [MIN_ISR])
-        default = next((v[MIN_ISR] for v in reported.values() if v.get(MIN_ISR, "").isdigit()), "1")
-        self._health = health_of(snapshot, int(default))
+        self._health = health_of(snapshot, usual_min_isr(reported.values()))
         dirs: dict[int, BrokerLogDirs] = dict(self._admin.log_dirs(alive)) if alive else {}
         self._inside = frozenset(TopicPartitionReplica(*k, b) for b, a in dirs.items() for k in a.futures)
         brokers = self._admin.dynamic_configs(ResourceKind.BROKER, [str(b) for b in alive])

@@ -12,7 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from kafkakit.core.cluster_facts import BrokerLogDirs
-from kafkakit.core.findings import stops_above_replicas
+from kafkakit.core.findings import least_in_sync, min_isr_of, stops_above_replicas
 from kafkakit.core.model import ClusterSnapshot, Reassignment, TopicPartition, TopicPartitionReplica
 from kafkakit.core.plan import Plan
 from kafkakit.core.quantities import format_bytes, format_rate, format_rough_time
@@ -175,13 +175,12 @@ def health_of(snapshot: ClusterSnapshot, min_isr_default: int) -> PartitionHealt
     stops = stops_above_replicas(snapshot.kafka_version)
     total = under = below = offline = 0
     for topic in snapshot.topics:
-        own = topic.configs.get("min.insync.replicas", "")
-        least = int(own) if own.isdigit() else min_isr_default
+        minimum = min_isr_of(topic.configs, min_isr_default)
         for p in topic.partitions:
             isr = len(p.isr or ())
             total += 1
             under += isr < len(p.replicas) - len(p.adding)
-            below += isr < (least if stops else min(least, len(p.replicas)))
+            below += isr < least_in_sync(minimum, len(p.replicas), stops=stops)
             offline += p.leader is None or p.leader not in alive
     return PartitionHealth(
         at=snapshot.taken_at, partitions=total, under_replicated=under, under_min_isr=below, offline=offline

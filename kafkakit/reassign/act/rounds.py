@@ -10,6 +10,7 @@ from functools import partial
 
 from kafkakit.core.cluster_facts import BrokerLogDirs, ResourceKind
 from kafkakit.core.errors import InfeasibleError
+from kafkakit.core.findings import MIN_ISR, min_isr_of, usual_min_isr
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import count_of, rate_option
 from kafkakit.execution.act.retrier import Retrier
@@ -255,7 +256,6 @@ def _require_possible(round_schedule: RoundSchedule) -> None:
         )
 
 
-MIN_ISR = "min.insync.replicas"
 DIRS_AT_ONCE = 200  # brokers a call; one that only tells its capacities answers in milliseconds
 
 
@@ -309,11 +309,9 @@ class ScheduleInputs:
         """Each topic's smallest ISR that takes writes: its own setting, or what brokers use without one."""
         topics = sorted({g.key.topic for g in goals})
         requested = next((b for b in sorted(live.brokers) if live.is_alive(b)), None)
-        usual = (
-            self.settings([requested], [MIN_ISR]).get(requested, {}).get(MIN_ISR, "1") if requested is not None else "1"
-        )
+        usual = usual_min_isr(self.settings([requested], [MIN_ISR]).values() if requested is not None else ())
         own = self._retrier.call("reading topics", lambda: self._admin.dynamic_configs(ResourceKind.TOPIC, topics))
-        return {t: int(own.get(t, {}).get(MIN_ISR, usual)) for t in topics}
+        return {t: min_isr_of(own.get(t, {}), usual) for t in topics}
 
 
 def play_cases(scene: SimulationScene, request: SimulateRequest, reporter: Reporter) -> list[Case]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafkakit.core.errors import RefusedError, UsageError
-from kafkakit.core.findings import stops_above_replicas
+from kafkakit.core.findings import least_in_sync, min_isr_of, stops_above_replicas
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, TopicPartition, TopicPartitionReplica
 from kafkakit.core.plan import DirMove, Move, Plan
 from kafkakit.core.quantities import count_of
@@ -316,7 +316,13 @@ class _CopyTally:
         self.out[leader] += ingest * (len(partition.replicas) - 1)
 
     def _take_moving(
-        self, key: TopicPartition, partition: Partition, move: Move | None, size: int, ingest: float, configs: object
+        self,
+        key: TopicPartition,
+        partition: Partition,
+        move: Move | None,
+        size: int,
+        ingest: float,
+        configs: Mapping[str, str],
     ) -> None:
         holders = tuple(b for b in self._holders(partition) if b in self._registered)
         dirs = {b: d for b, d in partition.replica_dirs.items() if b in holders}
@@ -325,8 +331,6 @@ class _CopyTally:
             self.growth[LogDirPlace(broker, dirs.get(broker, ""))] += ingest
         in_sync = tuple(b for b in (partition.isr or holders) if b in holders and b in self._alive)
         leader = partition.leader if partition.leader in in_sync else next(iter(in_sync), None)
-        text = configs.get("min.insync.replicas", "1") if isinstance(configs, dict) else "1"
-        minimum = int(text) if text.isdigit() else 1
         self.partitions.append(
             SimPartition(
                 key=key,
@@ -335,7 +339,7 @@ class _CopyTally:
                 ingest_bytes_per_s=ingest,
                 leader=leader,
                 isr=in_sync,
-                min_isr=minimum if self._stops else min(minimum, len(partition.replicas)),
+                min_isr=least_in_sync(min_isr_of(configs), len(partition.replicas), stops=self._stops),
                 dirs=dirs,
             )
         )

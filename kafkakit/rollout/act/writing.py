@@ -20,7 +20,7 @@ from kafkakit.core.cluster_facts import (
     ResourceKind,
 )
 from kafkakit.core.errors import InputError, KafkakitError, LeaseLostError, RefusedError, TryLaterError, UsageError
-from kafkakit.core.findings import stops_above_replicas
+from kafkakit.core.findings import MIN_ISR, min_isr_of, stops_above_replicas, usual_min_isr
 from kafkakit.core.journal_lines import RecordKind
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.quantities import epoch_ms
@@ -406,9 +406,6 @@ class GroupLag:
         return lag_look(at_ms, commits, ends, problems)
 
 
-MIN_ISR = "min.insync.replicas"
-
-
 class ClusterSettings:
     """What is set on a cluster, read once: one request for its topics, three for its brokers."""
 
@@ -449,7 +446,7 @@ class PartitionWatch:
         self._before = None if forget else self._before
         try:
             snapshot = self._admin.snapshot(now=self._clock.now(), sizes=False)
-            self._min_isr = min_isr_of(snapshot, self._admin)
+            self._min_isr = min_isr_by_topic(snapshot, self._admin)
             self._stops = stops_above_replicas(snapshot.kafka_version)
         except TryLaterError:
             if not self._min_isr:
@@ -480,16 +477,11 @@ class PartitionWatch:
         return tuple(str(key) for key, s in states.items() if broker in s.replicas and broker not in s.isr)
 
 
-def min_isr_of(snapshot: ClusterSnapshot, admin: ClusterAdmin) -> dict[str, int]:
+def min_isr_by_topic(snapshot: ClusterSnapshot, admin: ClusterAdmin) -> dict[str, int]:
     """How many copies of each topic must be in sync: its own setting, else the lowest that a broker runs with."""
     alive = [b.id for b in snapshot.brokers if b.is_alive]
-    settings = admin.broker_settings(alive, [MIN_ISR]).values()
-    usual = min((_number(values.get(MIN_ISR)) for values in settings), default=1)
-    return {t.name: _number(t.configs[MIN_ISR]) if MIN_ISR in t.configs else usual for t in snapshot.topics}
-
-
-def _number(text: str | None) -> int:
-    return int(text) if text is not None and text.strip().isdecimal() else 1
+    usual = usual_min_isr(admin.broker_settings(alive, [MIN_ISR]).values())
+    return {t.name: min_isr_of(t.configs, usual) for t in snapshot.topics}
 
 
 def _set_values(values: Mapping[str, LayeredValue]) -> dict[str, LayeredValue]:

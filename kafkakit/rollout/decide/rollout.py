@@ -28,6 +28,7 @@ from kafkakit.core.cluster_facts import (
     PartitionState,
     ResourceKind,
 )
+from kafkakit.core.findings import least_in_sync
 from kafkakit.core.journal_lines import Grammar, Line, RecordKind, line_data, read_data
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms
@@ -409,7 +410,7 @@ class PartitionView:
     def is_under_min_isr(self, key: TopicPartition) -> bool:
         """True where a write with acks=all fails because too few copies are in sync."""
         state, least = self.states[key], self.min_isr.get(key.topic, 1)
-        return len(state.isr) < (least if self.stops_above_replicas else min(least, len(state.replicas)))
+        return len(state.isr) < least_in_sync(least, len(state.replicas), stops=self.stops_above_replicas)
 
 
 def look_between(before: PartitionView | None, now: PartitionView) -> HealthLook:

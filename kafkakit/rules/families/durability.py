@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kafkakit.core.findings import min_isr_above_replicas, shorten, stops_above_replicas
+from kafkakit.core.findings import MIN_ISR, least_in_sync, min_isr_above_replicas, shorten, stops_above_replicas
 from kafkakit.core.quantities import agree, count_of
 from kafkakit.rules.cluster_facts import LOSS_TOLERANT, alive_brokers, left_without_a_rack, replicas_of, set_replication
 from kafkakit.rules.rule import (
@@ -19,8 +19,6 @@ from kafkakit.rules.rule import (
     topic_rule,
 )
 from kafkakit.rules.subjects import LintCluster, LintTopic, PartitionFacts, require_known
-
-MIN_ISR = "min.insync.replicas"
 
 
 @topic_rule("KKD101", ERROR, CORE, fix=Fix.UNSAFE, of_defaults=("min.insync.replicas", "default.replication.factor"))
@@ -277,13 +275,13 @@ def under_replicated_or_under_min_isr(topic: LintTopic, cluster: LintCluster, li
     leaderless: list[PartitionFacts] = []
     short: list[PartitionFacts] = []
     behind: list[PartitionFacts] = []
-    minimum = topic.config.number("min.insync.replicas") or 1
+    minimum = topic.config.number(MIN_ISR) or 1
     stops = stops_above_replicas(cluster.known_version)
     for partition in partitions:
         in_sync = require_known(partition.isr, "replicas in sync")
         if partition.leader == NO_LEADER:
             leaderless.append(partition)
-        if len(in_sync) < (minimum if stops else min(minimum, len(partition.replicas))):
+        if len(in_sync) < least_in_sync(minimum, len(partition.replicas), stops=stops):
             short.append(partition)
         elif len(in_sync) < len(partition.replicas):
             behind.append(partition)

@@ -3,6 +3,7 @@
 Also the replicas of Kafka's own topics.
 """
 
+from kafkakit.core.findings import MIN_ISR
 from kafkakit.core.findings import min_isr_above_replicas as above_replicas
 from kafkakit.core.quantities import count_of
 from kafkakit.rules.cluster_facts import (
@@ -33,7 +34,6 @@ from kafkakit.rules.rule import (
 )
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic
 
-MIN_ISR = "min.insync.replicas"
 UNCLEAN = "unclean.leader.election.enable"
 DEFAULT_RF = "default.replication.factor"
 SHORT_ISR_LAG_MS = 10_000

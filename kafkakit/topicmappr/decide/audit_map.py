@@ -13,7 +13,7 @@ from typing import Any
 
 from kafkakit.core.documents import decode_json
 from kafkakit.core.errors import InputError
-from kafkakit.core.findings import Finding, Rule, Severity, min_isr_above_replicas, shorten
+from kafkakit.core.findings import Finding, Rule, Severity, min_isr_above_replicas, min_isr_of, shorten
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic, TopicPartition
 from kafkakit.core.placement_statistics import BrokerStorage
 from kafkakit.core.plan_rules import MAX_INT32, topic_problem
@@ -445,7 +445,7 @@ def _move_issues(row: AuditedPartition, case: AuditCase, closed: frozenset[int])
         yield _issue("loses-in-sync", row, after)
     if len(after) < len(row.before):
         yield _issue("fewer-replicas", row, after)
-        if len(after) < _min_isr(row):
+        if len(after) < min_isr_of(row.topic.configs):
             yield _issue("below-min-isr", row, after)
     elif len(after) > len(row.before):
         yield _issue("more-replicas", row, after)
@@ -462,11 +462,6 @@ def _rack_issues(row: AuditedPartition, case: AuditCase, rule: SpreadRule) -> It
     if rule.violates(after):
         old = rule.violates(before) and not rule.worsens(before, after)
         yield _issue("rack-rule-stays" if old else "rack-rule-broken", row, row.after)
-
-
-def _min_isr(row: AuditedPartition) -> int:
-    text = row.topic.configs.get("min.insync.replicas", "1")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 1
 
 
 def _is_closed(broker: Broker) -> bool:

@@ -16,7 +16,7 @@ from itertools import chain
 from math import ceil, floor
 from typing import TYPE_CHECKING
 
-from kafkakit.core.findings import Finding, in_order, shorten, stops_above_replicas
+from kafkakit.core.findings import Finding, in_order, min_isr_of, shorten, stops_above_replicas
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition
 from kafkakit.core.plan import StorageFacts
 from kafkakit.core.quantities import agree, count_of, format_bytes, format_percent
@@ -614,7 +614,7 @@ def table_of(snapshot: ClusterSnapshot, chosen: Collection[str]) -> Table:
         lagging=np.fromiter(map(_count_lagging, rows), dtype=np.int64, count=len(rows)),
         moving=moving,
         sized=np.fromiter((p.known_bytes is not None for p in rows), dtype=bool, count=len(rows)),
-        min_isr=np.repeat(np.array([_min_isr(t.configs) for t in topics], dtype=np.int64), counts),
+        min_isr=np.repeat(np.array([min_isr_of(t.configs) for t in topics], dtype=np.int64), counts),
     )
 
 
@@ -629,11 +629,6 @@ def _count_lagging(p: Partition) -> int:
         return max(0, len(p.replicas) - len(p.isr))
     # What is being added is not in sync yet, and what leaves need not be.
     return sum(1 for b in p.replicas if b not in p.isr and b not in p.adding and b not in p.removing)
-
-
-def _min_isr(configs: Mapping[str, str]) -> int:
-    text = configs.get("min.insync.replicas", "1")
-    return min(int(text), 32_767) if text.isascii() and text.isdigit() and len(text) < 10 else 1
 
 
 def _lengths(lists: list[tuple[int, ...]]) -> Ints:

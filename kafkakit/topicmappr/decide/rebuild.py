@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kafkakit.core.errors import OperationFailedError, UsageError
-from kafkakit.core.findings import Severity, min_isr_above_replicas
+from kafkakit.core.findings import Severity, min_isr_above_replicas, min_isr_of
 from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionMap, TopicPartition
 from kafkakit.core.plan import Certificate, PlacementRules, Plan, StorageFacts, certificate
 from kafkakit.core.selection import BrokerList, select_topics
@@ -636,10 +636,7 @@ def _above_replicas(
     short = [
         f"{t.name} ({value})"
         for t in snapshot.topics
-        if replication
-        and t.name in topics
-        and (value := t.configs.get("min.insync.replicas", "")).isdigit()
-        and int(value) > replication
+        if replication and t.name in topics and (value := min_isr_of(t.configs)) > replication
     ]
     severity, words = min_isr_above_replicas(snapshot.kafka_version)
     lines = [f"min.insync.replicas is above {replication} for {few_of(short)}: {words}"] if short else []

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kafkakit.core.errors import InputError
+from kafkakit.core.findings import MIN_ISR, least_in_sync, min_isr_of, usual_min_isr
 from kafkakit.core.model import (
     Broker,
     BrokerState,
@@ -127,3 +128,21 @@ def test_a_sound_map_passes_and_an_unknown_version_does_not() -> None:
     check_partition_map(PartitionMap(partitions=rows), "map.json")
     with pytest.raises(InputError, match="version 2"):
         check_partition_map(PartitionMap(version=2, partitions=rows), "map.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("2", 2), (" 2 ", 2), ("99999", 32_767), ("", 7), (None, 7), ("two", 7), ("-1", 7), ("²", 7), ("9" * 5000, 7)],
+)
+def test_the_minimum_of_a_topic_is_its_own_or_the_usual_one(text: str | None, expected: int) -> None:
+    assert min_isr_of({} if text is None else {MIN_ISR: text}, 7) == expected
+
+
+def test_what_brokers_run_with_is_the_lowest_of_those_that_say_it() -> None:
+    assert usual_min_isr([{}, {MIN_ISR: "3"}, {MIN_ISR: "2"}]) == 2
+    assert usual_min_isr([{}]) == usual_min_isr([]) == 1
+
+
+def test_newer_brokers_ask_for_no_more_than_there_are() -> None:
+    assert [least_in_sync(2, replicas, stops=False) for replicas in (1, 2, 3)] == [1, 2, 2]
+    assert [least_in_sync(2, replicas, stops=True) for replicas in (1, 2, 3)] == [2, 2, 2]

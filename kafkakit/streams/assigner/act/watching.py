@@ -13,7 +13,7 @@ from typing import Protocol
 
 from kafkakit.core.cluster_facts import ClusterInfo, ItemError, PartitionState, ResourceKind
 from kafkakit.core.errors import KafkakitError, OperationFailedError
-from kafkakit.core.findings import stops_above_replicas
+from kafkakit.core.findings import MIN_ISR, least_in_sync, min_isr_of, stops_above_replicas, usual_min_isr
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.ports.acting import Clock
@@ -35,7 +35,6 @@ from kafkakit.streams.failover.api_act import OperationPorts, StreamOperation
 
 LOOK_S = 30.0
 _AGAIN_S = 1.0
-MIN_ISR = "min.insync.replicas"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +132,7 @@ class ClusterWatch:
             lags=_lags(clients, wanted, ends),
             offline=sum(state.leader is None or state.leader < 0 for state in states.values()),
             under_min_isr=sum(
-                len(state.isr) < (minimum[key.topic] if stops else min(minimum[key.topic], len(state.replicas)))
+                len(state.isr) < least_in_sync(minimum[key.topic], len(state.replicas), stops=stops)
                 for key, state in states.items()
             ),
             disk_used=_disk_used(clients, info),
@@ -179,9 +178,9 @@ def _rack(state: PartitionState | None, racks: Mapping[int, str]) -> str:
 def _min_isr(clients: ClusterClients, info: ClusterInfo, topics: Collection[str]) -> dict[str, int]:
     alive = [broker.id for broker in info.brokers if broker.is_alive]
     settings = clients.admin.broker_settings(alive[:1], (MIN_ISR,)) if alive else {}
-    usual = next((int(found[MIN_ISR]) for found in settings.values() if MIN_ISR in found), 1)
+    usual = usual_min_isr(settings.values())
     own = clients.admin.dynamic_configs(ResourceKind.TOPIC, topics)
-    return {topic: int(own.get(topic, {}).get(MIN_ISR, usual)) for topic in topics}
+    return {topic: min_isr_of(own.get(topic, {}), usual) for topic in topics}
 
 
 def _lags(clients: ClusterClients, wanted: WatchedCluster, ends: Mapping[TopicPartition, int]) -> dict[str, int]:
