@@ -10,6 +10,7 @@ from kafkakit.core.errors import MissingExtraError, RefusedError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from kafkakit.adapters.metrics_services import DatadogApi, DatadogQueries, PrometheusApi
     from kafkakit.adapters.rpc.http_listener import PageServer
@@ -553,6 +554,13 @@ def probe_listener(host: str, port: int, timeout_s: float, security: Security) -
     return probe(host, port, timeout_s, security.ca_file, security.check_hostname)
 
 
+def certificate_end(host: str, port: int, timeout_s: float, security: Security) -> datetime | None:
+    """When the certificate that a broker shows at an address ends; None where it shows none."""
+    from kafkakit.adapters.kafka.listener_probe import certificate_end as end
+
+    return end(host, port, timeout_s, security)
+
+
 def _address(settings: Settings) -> str:
     if not settings.bootstrap_servers:
         raise UsageError(
@@ -620,7 +628,14 @@ def open_token_verifier(
     return verifier
 
 
-def open_page_server(listen: str, answer: Callable[[HttpRequest], HttpPage], names: Collection[str] = ()) -> PageServer:
+def open_page_server(
+    listen: str,
+    answer: Callable[[HttpRequest], HttpPage],
+    names: Collection[str] = (),
+    tls: Security | None = None,
+    *,
+    extra: str = "serve",
+) -> PageServer:
     """A server of pages, which listens from now on until it is closed; `MissingExtraError` without the extra.
 
     `names` are of this server, beside where it listens. One that listens on this host only answers no other names.
@@ -630,10 +645,10 @@ def open_page_server(listen: str, answer: Callable[[HttpRequest], HttpPage], nam
     try:
         from kafkakit.adapters.rpc.http_listener import PageServer
     except ImportError as error:
-        raise MissingExtraError("serving over HTTP", "serve", _package(error, "uvicorn")) from None
+        raise MissingExtraError("serving over HTTP", extra, _package(error, "uvicorn")) from None
     host, _ = parse_listen(listen)
     known = frozenset(name.lower() for name in (host, *names)) if is_loopback(host) else None
-    return PageServer(listen, answer, names=known)
+    return PageServer(listen, answer, names=known, tls=tls)
 
 
 def open_http_listener(listen: str, answer: Answer, max_body_bytes: int, tls: Security | None) -> RpcListener:

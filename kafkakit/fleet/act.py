@@ -65,6 +65,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from kafkakit.config.read.settings import GivenSettings
+
 
 LOOK_EVERY_S = 0.2
 OpenLock = Callable[[str], AbstractContextManager[object]]
@@ -622,3 +624,11 @@ def _scan(parts: Sequence[PartitionFiles], reader: FileReader, options: ScanOpti
         "directories": [directory_row(part, reader, options) for part in parts],
     }
     return _ScannedRows(rows, sum(part.log_bytes for part in parts))
+
+
+def invocation_of(given: "GivenSettings", entry: FleetCluster, folder: Path) -> "GivenSettings":
+    """The invocation for one cluster of a fleet file that lies in `folder`."""
+    if entry.bootstrap_servers is None:
+        return given.for_profile(entry.profile or entry.name)
+    config = None if entry.command_config is None else folder / entry.command_config
+    return given.for_address(entry.bootstrap_servers, config, f"cluster {entry.name} of the fleet file")

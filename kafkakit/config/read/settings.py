@@ -110,6 +110,12 @@ class Settings:
         """Time limit of one request to the cluster, in seconds."""
         return parse_duration(self._text("request_timeout") or "30s", "request_timeout")
 
+    def within(self, timeout_s: float) -> Self:
+        """These settings with requests that take no longer than that."""
+        limit_s = min(timeout_s, self.request_timeout_s)
+        limit = SourcedValue(value=f"{limit_s:g}s", origin="limit", rank=Rank.FLAG)
+        return replace(self, entries={**self.entries, "request_timeout": limit})
+
     @property
     def zookeeper_prefix(self) -> str:
         """The path under which Kafka lives in ZooKeeper, empty for its root."""
