@@ -17,7 +17,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from kafkakit.audit.api import SparkChoice
 from kafkakit.audit.api_act import DriverJob, DriverPorts, log_tail, run_driver
@@ -64,8 +64,6 @@ from kafkakit.streams.model.segment_rows import Row, ScanOptions, directory_row,
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from kafkakit.config.read.settings import GivenSettings
 
 
 LOOK_EVERY_S = 0.2
@@ -626,7 +624,22 @@ def _scan(parts: Sequence[PartitionFiles], reader: FileReader, options: ScanOpti
     return _ScannedRows(rows, sum(part.log_bytes for part in parts))
 
 
-def invocation_of(given: "GivenSettings", entry: FleetCluster, folder: Path) -> "GivenSettings":
+class Invocation(Protocol):
+    """Options and environment of one command, which can be those of another cluster."""
+
+    def for_profile(self, name: str) -> Self:
+        """The invocation for the cluster of another profile."""
+        ...
+
+    def for_address(self, servers: str, command_config: Path | None, origin: str) -> Self:
+        """The invocation for a cluster that no profile names."""
+        ...
+
+
+G = TypeVar("G", bound=Invocation)
+
+
+def invocation_of(given: G, entry: FleetCluster, folder: Path) -> G:
     """The invocation for one cluster of a fleet file that lies in `folder`."""
     if entry.bootstrap_servers is None:
         return given.for_profile(entry.profile or entry.name)

@@ -25,9 +25,9 @@ from kafkakit.execution.decide.status import StatusContext, StatusView, judge
 from kafkakit.execution.decide.status_looks import (
     CopySample,
     CurrentThrottles,
+    HealthCounts,
     History,
     KnownRun,
-    PartitionHealth,
     StatusLook,
     ended_between,
     health_of,
@@ -89,7 +89,7 @@ class StatusObserver:
         self._history = History()
         self._inside_history = History()
         self._throttled = CurrentThrottles()
-        self._health: PartitionHealth | None = None
+        self._health: HealthCounts | None = None
         self._lease: HeldLease | None = None
         self._beat: tuple[tuple[int, int], float] | None = None
         self._inside: frozenset[TopicPartitionReplica] = frozenset()

@@ -11,19 +11,19 @@ from kafkakit.core.cluster_facts import (
     LogSpan,
 )
 from kafkakit.core.errors import KafkakitError, OperationFailedError, TooOldError, UsageError
+from kafkakit.core.findings import MIN_ISR, min_isr_of
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.decide.throttle import LIST_KEYS, split_list
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import GroupAdmin, LogReader
-from kafkakit.status.decide.judgement import MIN_ISR
 from kafkakit.status.decide.objects import (
-    BrokerFacts,
-    GroupFacts,
+    BrokerDetail,
+    GroupDetail,
     GroupRow,
-    PartitionFacts,
+    PartitionDetail,
     PartitionRow,
-    TopicFacts,
+    TopicDetail,
     TopicRow,
     chosen_topics,
     commit_rows,
@@ -51,10 +51,11 @@ def read_topics(
 def min_isr_of_topics(admin: ClusterAdmin, topics: Collection[str]) -> dict[str, int]:
     """`min.insync.replicas` in force of each topic."""
     found = admin.topic_settings(topics, [MIN_ISR]) if topics else {}
-    return {topic: int(values[MIN_ISR]) for topic, values in found.items() if values.get(MIN_ISR, "").isdecimal()}
+    known = {topic: min_isr_of(values, 0) for topic, values in found.items()}
+    return {topic: number for topic, number in known.items() if number}
 
 
-def read_topic(admin: ClusterAdmin, groups: GroupAdmin, clock: Clock, name: str) -> TopicFacts:
+def read_topic(admin: ClusterAdmin, groups: GroupAdmin, clock: Clock, name: str) -> TopicDetail:
     """One topic; `UsageError` for one that does not exist."""
     snapshot = admin.snapshot(now=clock.now(), topics=[name])
     if not snapshot.topics:
@@ -62,7 +63,7 @@ def read_topic(admin: ClusterAdmin, groups: GroupAdmin, clock: Clock, name: str)
     (topic,) = snapshot.topics
     minimum = min_isr_of_topics(admin, [name]).get(name)
     keys = [TopicPartition(name, p.partition) for p in topic.partitions]
-    return TopicFacts(
+    return TopicDetail(
         row=topic_row(topic, minimum),
         partitions=tuple(partition_row(k, p, minimum) for k, p in zip(keys, topic.partitions, strict=True)),
         groups=_groups_on(groups, keys),
@@ -101,7 +102,7 @@ def read_partitions(admin: ClusterAdmin, clock: Clock, wanted: str) -> list[Part
     ]
 
 
-def read_partition(admin: ClusterAdmin, log: LogReader, key: TopicPartition) -> PartitionFacts:
+def read_partition(admin: ClusterAdmin, log: LogReader, key: TopicPartition) -> PartitionDetail:
     """One partition with each of its replicas; `UsageError` for one that does not exist."""
     states = admin.partition_states([key.topic])
     if not states:
@@ -123,7 +124,7 @@ def read_partition(admin: ClusterAdmin, log: LogReader, key: TopicPartition) -> 
         producers = admin.describe_producers([key]).get(key)
     except (TooOldError, OperationFailedError):
         producers = None
-    return PartitionFacts(
+    return PartitionDetail(
         row=row,
         minimum=minimum,
         replicas=replica_facts(row, brokers, copies),
@@ -133,11 +134,11 @@ def read_partition(admin: ClusterAdmin, log: LogReader, key: TopicPartition) -> 
     )
 
 
-def read_broker(admin: ClusterAdmin, broker: int) -> BrokerFacts:
+def read_broker(admin: ClusterAdmin, broker: int) -> BrokerDetail:
     """One broker; without an answer the log dirs say why there is none."""
     answer = admin.log_dirs([broker])[broker]
     found = admin.broker_configs([broker])
-    return BrokerFacts(dirs=answer, settings=found.get(broker))
+    return BrokerDetail(dirs=answer, settings=found.get(broker))
 
 
 def read_groups(groups: GroupAdmin, log: LogReader, names: Collection[str] | None = None) -> list[GroupRow]:
@@ -162,7 +163,7 @@ def read_groups(groups: GroupAdmin, log: LogReader, names: Collection[str] | Non
     return rows
 
 
-def read_group(groups: GroupAdmin, log: LogReader, name: str) -> GroupFacts:
+def read_group(groups: GroupAdmin, log: LogReader, name: str) -> GroupDetail:
     """One group; `UsageError` for one that does not exist."""
     about = groups.describe([name])[name]
     commits = groups.committed(name)
@@ -173,7 +174,7 @@ def read_group(groups: GroupAdmin, log: LogReader, name: str) -> GroupFacts:
     keys = {*commits, *held}
     spans: Mapping[TopicPartition, LogSpan | ItemError] = log.spans(keys) if keys else {}
     error = str(about) if isinstance(about, ItemError) else ""
-    return GroupFacts(
+    return GroupDetail(
         group=name, description=description, commits=tuple(commit_rows(description, commits, spans)), error=error
     )
 

@@ -36,14 +36,14 @@ from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import GroupAdmin, LogReader
 from kafkakit.ports.stores import ControlStore
-from kafkakit.status.decide.history import History, encode_history, read_history, with_reading
+from kafkakit.status.act.objects import min_isr_of_topics
+from kafkakit.status.decide.history import StatusHistory, encode_history, read_history, with_reading
 from kafkakit.status.decide.judgement import (
     ESSENTIAL,
-    MIN_ISR,
     ClusterReading,
     ClusterStatus,
-    GroupLag,
-    LintResult,
+    GroupDelay,
+    LintSummary,
     OpenOperation,
     Part,
     PartName,
@@ -78,8 +78,8 @@ class StatusSources:
     runs: Callable[[str], RunSource]
     lease: Callable[[str], HeldLease | None]
     certificate_until: Callable[[str, int], datetime | None] | None = None
-    lag: Callable[[], tuple[GroupLag, ...]] | None = None
-    lint: Callable[[str], LintResult | None] = field(default=lambda cluster_id: None)
+    lag: Callable[[], tuple[GroupDelay, ...]] | None = None
+    lint: Callable[[str], LintSummary | None] = field(default=lambda cluster_id: None)
     operations: Callable[[str], tuple[OpenOperation, ...]] = field(default=lambda cluster_id: ())
 
 
@@ -163,7 +163,7 @@ class StatusReader:
         alive = [b.id for b in info.brokers if b.is_alive]
         quorum = parts.read(PartName.CONTROLLER, admin.quorum)
         partitions = parts.read(PartName.PARTITIONS, admin.partition_health)
-        minimum = parts.read(PartName.PARTITIONS, lambda: min_isr_of(admin, partitions)) if partitions else None
+        minimum = parts.read(PartName.PARTITIONS, lambda: min_isr_of_unwell(admin, partitions)) if partitions else None
         return replace(
             reading,
             info=info,
@@ -194,7 +194,9 @@ class StatusReader:
             )
         return self._observer
 
-    def _read_groups(self, parts: "PartReader") -> tuple[tuple[GroupListing, ...] | None, tuple[GroupLag, ...] | None]:
+    def _read_groups(
+        self, parts: "PartReader"
+    ) -> tuple[tuple[GroupListing, ...] | None, tuple[GroupDelay, ...] | None]:
         def listed() -> tuple[GroupListing, ...]:
             self._groups = self._groups or self._sources.open_groups()
             return self._groups.answered_groups().groups
@@ -203,7 +205,7 @@ class StatusReader:
         if groups is None or opened is None:
             return None, None
 
-        def behind() -> tuple[GroupLag, ...]:
+        def behind() -> tuple[GroupDelay, ...]:
             self._log = self._log or self._sources.open_log()
             return tuple(lag_of_empty(opened, self._log, groups))
 
@@ -236,8 +238,8 @@ class StatusReader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Others:
-    lag: tuple[GroupLag, ...] | None = None
-    lint: LintResult | None = None
+    lag: tuple[GroupDelay, ...] | None = None
+    lint: LintSummary | None = None
     operations: tuple[OpenOperation, ...] | None = None
 
 
@@ -279,11 +281,9 @@ class PartReader:
         self._parts |= {name: replace(last, name=name, took_ms=0) for name in names}
 
 
-def min_isr_of(admin: ClusterAdmin, partitions: PartitionHealth) -> dict[str, int]:
+def min_isr_of_unwell(admin: ClusterAdmin, partitions: PartitionHealth) -> dict[str, int]:
     """`min.insync.replicas` in force of each topic that has a partition which is not whole."""
-    topics = {key.topic for key in partitions.unwell}
-    found = admin.topic_settings(topics, [MIN_ISR]) if topics else {}
-    return {topic: int(values[MIN_ISR]) for topic, values in found.items() if values.get(MIN_ISR, "").isdecimal()}
+    return min_isr_of_topics(admin, {key.topic for key in partitions.unwell})
 
 
 def rates_of(admin: ClusterAdmin, brokers: Collection[int]) -> dict[int, dict[str, str]]:
@@ -293,7 +293,7 @@ def rates_of(admin: ClusterAdmin, brokers: Collection[int]) -> dict[int, dict[st
     return {broker: values for broker, values in sorted(rates.items()) if values}
 
 
-def lag_of_empty(groups: GroupAdmin, log: LogReader, listed: Sequence[GroupListing]) -> Iterator[GroupLag]:
+def lag_of_empty(groups: GroupAdmin, log: LogReader, listed: Sequence[GroupListing]) -> Iterator[GroupDelay]:
     """Groups that have commits behind the end of a log and nobody who reads: as a killed application leaves them."""
     empty = [g.group for g in listed if g.state is GroupState.EMPTY][:MOST_EMPTY_GROUPS]
     commits: dict[str, Mapping[TopicPartition, CommittedOffset | ItemError]] = {g: groups.committed(g) for g in empty}
@@ -306,14 +306,14 @@ def lag_of_empty(groups: GroupAdmin, log: LogReader, listed: Sequence[GroupListi
             if isinstance(commit, CommittedOffset) and isinstance(span, LogSpan):
                 lag += max(0, span.end - max(commit.offset, span.start))
         if lag:
-            yield GroupLag(group=group, status=STOPPED, lag=lag)
+            yield GroupDelay(group=group, status=STOPPED, lag=lag)
 
 
-def lint_result(kept: KeptFindings | None) -> LintResult | None:
+def lint_result(kept: KeptFindings | None) -> LintSummary | None:
     """What lint found in the cluster, if its last run is known."""
     if kept is None:
         return None
-    return LintResult(at=datetime.fromtimestamp(kept.at_s, UTC), errors=kept.errors, warnings=kept.warnings)
+    return LintSummary(at=datetime.fromtimestamp(kept.at_s, UTC), errors=kept.errors, warnings=kept.warnings)
 
 
 def operations_of(control: ControlStore, program: str) -> tuple[OpenOperation, ...]:
@@ -337,7 +337,7 @@ class HistoryFile:
         write_file: Callable[[Path, bytes], object],
     ) -> None:
         self._folder, self._read_file, self._write_file = folder, read_file, write_file
-        self._known: dict[str, History] = {}
+        self._known: dict[str, StatusHistory] = {}
 
     def judge(self, reading: ClusterReading) -> ClusterStatus:
         """The status with what was seen before, which this reading becomes a part of."""
@@ -355,7 +355,7 @@ class HistoryFile:
     def _path(self, cluster_id: str) -> Path:
         return self._folder / f"{cluster_id}.json"
 
-    def _load(self, cluster_id: str) -> History:
+    def _load(self, cluster_id: str) -> StatusHistory:
         try:
             return read_history(self._read_file(self._path(cluster_id), HISTORY_LIMIT_BYTES))
         except (InputError, OSError):

@@ -27,11 +27,12 @@ from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import GroupAdmin, LogReader
 from kafkakit.ports.stores import ControlStore
+from kafkakit.report.exports import uri_part
 from kafkakit.status.act.objects import read_broker, read_group, read_partition, read_topic
 from kafkakit.status.act.reading import HistoryFile, Reader, StatusSources
 from kafkakit.status.decide import object_pages, pages
 from kafkakit.status.decide.judgement import ClusterStatus, PartName
-from kafkakit.status.decide.objects import BrokerFacts, GroupFacts, PartitionFacts, TopicFacts, parse_partition
+from kafkakit.status.decide.objects import BrokerDetail, GroupDetail, PartitionDetail, TopicDetail, parse_partition
 from kafkakit.status.decide.page_parts import NAV, Address, ClusterView, LagSample, UiPage, read_address
 from kafkakit.status.decide.pages import PlanEntry, StreamEntry, stream_entry
 from kafkakit.streams.routes.api_act import RouteStore
@@ -55,26 +56,26 @@ _POLICY = (
 _HTML = "text/html; charset=utf-8"
 
 
-class ClusterSource(Protocol):
+class StatusSource(Protocol):
     """One cluster that is shown; reads of single objects may raise `KafkakitError`."""
 
     def read(self) -> ClusterStatus:
         """Its status now."""
         ...
 
-    def topic(self, name: str) -> TopicFacts:
+    def topic(self, name: str) -> TopicDetail:
         """One topic."""
         ...
 
-    def partition(self, key: TopicPartition) -> PartitionFacts:
+    def partition(self, key: TopicPartition) -> PartitionDetail:
         """One partition."""
         ...
 
-    def broker(self, number: int) -> BrokerFacts:
+    def broker(self, number: int) -> BrokerDetail:
         """One live broker."""
         ...
 
-    def group(self, name: str) -> GroupFacts:
+    def group(self, name: str) -> GroupDetail:
         """One group."""
         ...
 
@@ -105,7 +106,7 @@ class PlanFolder(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class PublishedStatus:
     """What was published last; `version` grows with each."""
 
     version: int = 0
@@ -117,12 +118,12 @@ class Reading:
     short: tuple[int, ...] = ()
 
 
-class ClusterWatch:
+class StatusWatch:
     """Reads one cluster in a thread of its own until it is closed."""
 
-    def __init__(self, name: str, source: ClusterSource, clock: Clock, *, every_s: float = EVERY_S) -> None:
+    def __init__(self, name: str, source: StatusSource, clock: Clock, *, every_s: float = EVERY_S) -> None:
         self.name, self._source, self._clock, self._every_s = name, source, clock, every_s
-        self.reading = Reading()
+        self.reading = PublishedStatus()
         self._is_closed = threading.Event()
         self._one_at_a_time = threading.Lock()
         self._kept: OrderedDict[tuple[str, object], tuple[float, Any]] = OrderedDict()
@@ -172,7 +173,7 @@ class ClusterWatch:
             return found
 
     @property
-    def source(self) -> ClusterSource:
+    def source(self) -> StatusSource:
         """Where single objects are read."""
         return self._source
 
@@ -194,7 +195,7 @@ class ClusterWatch:
         if status is not None and not failure:
             self._remember(status)
         now_s = self._clock.monotonic()
-        self.reading = Reading(
+        self.reading = PublishedStatus(
             version=before.version + 1,
             status=status,
             failure=failure,
@@ -267,7 +268,7 @@ class UiService:
 
     def __init__(
         self,
-        watches: Sequence[ClusterWatch],
+        watches: Sequence[StatusWatch],
         plans: PlanFolder,
         look: UiLook,
         sessions: Sessions,
@@ -335,7 +336,7 @@ class UiService:
         elif self._only:
             watch, base, rest = self._watches[self._only], "", parts
         elif not parts:
-            return pages.fleet_page([w.view(f"/c/{_quoted(n)}") for n, w in self._watches.items()])
+            return pages.fleet_page([w.view(f"/c/{uri_part(n)}") for n, w in self._watches.items()])
         else:
             return pages.missing_page(None, "There is no such page.")
         view = watch.view(base)
@@ -347,7 +348,7 @@ class UiService:
             return pages.failed_page(view, error.message, rest[0] if rest else "")
 
     def _cluster_page(
-        self, watch: ClusterWatch, view: ClusterView, rest: list[str], request: HttpRequest
+        self, watch: StatusWatch, view: ClusterView, rest: list[str], request: HttpRequest
     ) -> UiPage | HttpPage:
         address = read_address(request.query)
         match rest:
@@ -371,7 +372,7 @@ class UiService:
                 return HttpPage(body=body, media=_HTML)
         return self._object_page(watch, view, rest, address)
 
-    def _object_page(self, watch: ClusterWatch, view: ClusterView, rest: list[str], address: Address) -> UiPage:
+    def _object_page(self, watch: StatusWatch, view: ClusterView, rest: list[str], address: Address) -> UiPage:
         source = watch.source
         match rest:
             case ["brokers", number]:
@@ -385,7 +386,7 @@ class UiService:
                 return object_pages.group_page(view, watch.one("group", name, lambda: source.group(name)), address)
         return pages.missing_page(view, "There is no such page.")
 
-    def _broker(self, watch: ClusterWatch, view: ClusterView, text: str) -> UiPage:
+    def _broker(self, watch: StatusWatch, view: ClusterView, text: str) -> UiPage:
         rows = view.status.brokers if view.status else ()
         row = next((row for row in rows if str(row.id) == text), None)
         if row is None:
@@ -395,7 +396,7 @@ class UiService:
             facts = watch.one("broker", row.id, lambda: watch.source.broker(row.id))
         return object_pages.broker_page(view, row, facts)
 
-    def _streams_page(self, watch: ClusterWatch, view: ClusterView) -> UiPage:
+    def _streams_page(self, watch: StatusWatch, view: ClusterView) -> UiPage:
         try:
             return pages.streams_page(view, watch.one("streams", "", watch.source.streams))
         except KafkakitError as error:
@@ -430,12 +431,6 @@ def _headers() -> tuple[tuple[str, str], ...]:
     return (("Content-Security-Policy", _POLICY), ("Referrer-Policy", "no-referrer"), ("X-Frame-Options", "DENY"))
 
 
-def _quoted(name: str) -> str:
-    from urllib.parse import quote
-
-    return quote(name, safe="")
-
-
 class LiveCluster:
     """A cluster through its own clients: one set for its status, and one for what single pages need."""
 
@@ -454,19 +449,19 @@ class LiveCluster:
             raise TryLaterError(reading.failure_of(PartName.BROKERS) or "the cluster does not answer")
         return self._history.judge(reading)
 
-    def topic(self, name: str) -> TopicFacts:
+    def topic(self, name: str) -> TopicDetail:
         """One topic."""
         return read_topic(self._opened_admin(), self._opened_groups(), self._sources.clock, name)
 
-    def partition(self, key: TopicPartition) -> PartitionFacts:
+    def partition(self, key: TopicPartition) -> PartitionDetail:
         """One partition."""
         return read_partition(self._opened_admin(), self._opened_log(), key)
 
-    def broker(self, number: int) -> BrokerFacts:
+    def broker(self, number: int) -> BrokerDetail:
         """One live broker."""
         return read_broker(self._opened_admin(), number)
 
-    def group(self, name: str) -> GroupFacts:
+    def group(self, name: str) -> GroupDetail:
         """One group."""
         return read_group(self._opened_groups(), self._opened_log(), name)
 

@@ -32,7 +32,7 @@ Existing = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicShape:
+class NewTopicShape:
     """What a new topic is made of."""
 
     partitions: int = option(1, "--partitions", min=1, help="Number of partitions.")
@@ -42,7 +42,7 @@ class TopicShape:
 
 @create_app.command("create", cls=CliCommand)
 @with_option_groups
-def topic_create(ctx: typer.Context, shape: TopicShape, consent: Consent, topic: Name) -> int:
+def topic_create(ctx: typer.Context, shape: NewTopicShape, consent: Consent, topic: Name) -> int:
     """Create a topic whose replicas are spread over racks and brokers as `topicmappr place` spreads them.
 
     Examples:

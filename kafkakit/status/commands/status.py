@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kafkakit.core.lease import HeldLease
     from kafkakit.fleet.api_act import FleetCluster
     from kafkakit.status.act.reading import Reader, StatusSources
-    from kafkakit.status.decide.judgement import ClusterStatus, LintResult
+    from kafkakit.status.decide.judgement import ClusterStatus, LintSummary
 
 app = new_group("Show at a glance what is wrong with a cluster.")
 LINT_LIMIT_BYTES = 1 << 20
@@ -64,7 +64,7 @@ class StatusRequest:
         if self.watch and (self.nagios or self.until_ok):
             raise UsageError("--watch never ends by itself", hint="leave out --nagios and --until-ok, or --watch")
 
-    def chosen(self, cli: CliContext) -> tuple[ClusterChoice, ...]:
+    def chosen(self, cli: CliContext) -> tuple[StatusClusters, ...]:
         """The clusters by name; what hinders one is raised when its settings are asked for."""
         from kafkakit.core.errors import UsageError
 
@@ -72,18 +72,18 @@ class StatusRequest:
             return _of_fleet(cli, self.fleet)
         if self.clusters is None:
             name = cli.settings.profile or cli.settings.bootstrap_servers or "cluster"
-            return (ClusterChoice(name=name, settings=lambda: cli.settings, program=cli.program),)
+            return (StatusClusters(name=name, settings=lambda: cli.settings, program=cli.program),)
         names = list(dict.fromkeys(name.strip() for name in self.clusters.split(",") if name.strip()))
         if not names:
             raise UsageError("--clusters names no profile", hint="their names: kafkakit profile list")
         return tuple(
-            ClusterChoice(name=name, settings=partial(cli.load_settings, name), program=cli.program_for(name))
+            StatusClusters(name=name, settings=partial(cli.load_settings, name), program=cli.program_for(name))
             for name in names
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterChoice:
+class StatusClusters:
     """One cluster: its name, what its settings are read by, and how kafkakit is called for it."""
 
     name: str
@@ -111,7 +111,7 @@ def status(ctx: typer.Context, request: StatusRequest) -> int:
     cli = cli_context(ctx)
     request.check()
     with _readers(cli, request) as readers:
-        clusters = _watched(cli, readers, request) if request.watch or request.until_ok else _read_all(cli, readers)
+        clusters = _watch(cli, readers, request) if request.watch or request.until_ok else _read_all(cli, readers)
     if request.nagios:
         return finish(cli, nagios_report(clusters, fail_on=request.fail_on))
     report = status_report(clusters, fail_on=request.fail_on, width=_width(), is_fleet=request.clusters is not None)
@@ -124,9 +124,10 @@ def read_status(cli: CliContext) -> tuple[ClusterStatus, ...]:
         return _read_all(cli, readers)
 
 
-def _watched(cli: CliContext, readers: Sequence[Reader], request: StatusRequest) -> tuple[ClusterStatus, ...]:
+def _watch(cli: CliContext, readers: Sequence[Reader], request: StatusRequest) -> tuple[ClusterStatus, ...]:
     """Read again and again; comes back only where `--until-ok` is reached."""
     from kafkakit.core.errors import ExitCode
+    from kafkakit.ports.acting import pause
     from kafkakit.status.decide.judgement import exit_code
     from kafkakit.status.report.status import status_report, watch_line
     from kafkakit.wiring import system_clock
@@ -144,7 +145,7 @@ def _watched(cli: CliContext, readers: Sequence[Reader], request: StatusRequest)
                 screen.show(report.text, line)
             before = line
             took_s = clock.monotonic() - began_s
-            clock.sleep(max(WATCH_EVERY_S, 10 * took_s) - took_s)
+            pause(clock, max(WATCH_EVERY_S, 10 * took_s) - took_s)
 
 
 def _read_all(cli: CliContext, readers: Sequence[Reader]) -> tuple[ClusterStatus, ...]:
@@ -159,7 +160,7 @@ def _read_all(cli: CliContext, readers: Sequence[Reader]) -> tuple[ClusterStatus
     return tuple(map(history.judge, readings))
 
 
-def _of_fleet(cli: CliContext, file: Path) -> tuple[ClusterChoice, ...]:
+def _of_fleet(cli: CliContext, file: Path) -> tuple[StatusClusters, ...]:
     from kafkakit.fleet.api_act import LIMIT_BYTES, read_fleet
     from kafkakit.wiring import read_input
 
@@ -173,7 +174,7 @@ def _of_fleet(cli: CliContext, file: Path) -> tuple[ClusterChoice, ...]:
             )
             program = shlex.join(["kafkakit", "--bootstrap-server", entry.bootstrap_servers, *config])
         settings = partial(_in_fleet, cli, entry, file.parent)
-        found.append(ClusterChoice(name=entry.name, settings=settings, program=program))
+        found.append(StatusClusters(name=entry.name, settings=settings, program=program))
     return tuple(found)
 
 
@@ -205,7 +206,7 @@ def _readers(cli: CliContext, request: StatusRequest) -> Iterator[tuple[Reader, 
         yield tuple(readers)
 
 
-def cluster_sources(cli: CliContext, stack: ExitStack, choice: ClusterChoice) -> StatusSources:
+def cluster_sources(cli: CliContext, stack: ExitStack, choice: StatusClusters) -> StatusSources:
     """Where the status of a cluster is read; raises what hinders its settings from being used."""
     from kafkakit import wiring
     from kafkakit.adapters.host import life_of
@@ -226,7 +227,7 @@ def cluster_sources(cli: CliContext, stack: ExitStack, choice: ClusterChoice) ->
         holder = partial(locked_by, session.host_lock(cluster_id))
         return LeaseReader(lambda: session.control, cluster_id, life_of, holder, cli.output).read()
 
-    def lint(cluster_id: str) -> LintResult | None:
+    def lint(cluster_id: str) -> LintSummary | None:
         try:
             data = wiring.read_input(settings.state_dir / "lint" / f"{cluster_id}.json", LINT_LIMIT_BYTES)
         except (InputError, OSError):

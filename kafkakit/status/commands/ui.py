@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from kafkakit.cli.context import CliContext
     from kafkakit.config.security import Security
-    from kafkakit.status.act.service import ClusterWatch, Sessions
-    from kafkakit.status.commands.status import ClusterChoice
+    from kafkakit.status.act.service import Sessions, StatusWatch
+    from kafkakit.status.commands.status import StatusClusters
     from kafkakit.status.decide.page_parts import UiPage
 
 app = new_group("Serve one read-only page for all of it.")
@@ -89,6 +89,7 @@ def ui(ctx: typer.Context, request: UiRequest) -> None:
     kafkakit --profile prod ui
     kafkakit ui --clusters prod,staging --plans plans/
     """
+    from kafkakit.ports.acting import repeat_every
     from kafkakit.status.act.service import PlanFiles, UiLook, UiService
     from kafkakit.wiring import open_page_server, read_input, system_clock
 
@@ -105,13 +106,11 @@ def ui(ctx: typer.Context, request: UiRequest) -> None:
             stack.callback(watch.close, CLOSE_S)
         scheme = "http" if tls is None else "https"
         cli.output.say(f"serving {scheme}://{server.address}/")
-        clock = system_clock()
-        while True:
+        for _ in repeat_every(system_clock(), POLL_S):
             server.require_listening()
-            clock.sleep(POLL_S)
 
 
-def request_choices(cli: CliContext, request: UiRequest) -> tuple[ClusterChoice, ...]:
+def request_choices(cli: CliContext, request: UiRequest) -> tuple[StatusClusters, ...]:
     """The clusters that are shown."""
     from kafkakit.status.commands.status import StatusRequest
 
@@ -120,16 +119,16 @@ def request_choices(cli: CliContext, request: UiRequest) -> tuple[ClusterChoice,
     return chosen.chosen(cli)
 
 
-def _watch(cli: CliContext, stack: ExitStack, choice: ClusterChoice) -> ClusterWatch:
+def _watch(cli: CliContext, stack: ExitStack, choice: StatusClusters) -> StatusWatch:
     from kafkakit.status.act.reading import HistoryFile, StatusReader
-    from kafkakit.status.act.service import ClusterWatch, LiveCluster
+    from kafkakit.status.act.service import LiveCluster, StatusWatch
     from kafkakit.status.commands.status import cluster_sources
     from kafkakit.wiring import open_control, read_input, system_clock, write_file
 
     sources = cluster_sources(cli, stack, choice)
     history = HistoryFile(cli.folders.state / "status", read_input, write_file)
     control = partial(open_control, choice.settings())
-    return ClusterWatch(choice.name, LiveCluster(StatusReader(sources), history, sources, control), system_clock())
+    return StatusWatch(choice.name, LiveCluster(StatusReader(sources), history, sources, control), system_clock())
 
 
 def render(page: UiPage, values: Mapping[str, object]) -> bytes:

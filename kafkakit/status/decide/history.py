@@ -27,7 +27,7 @@ class DiskSample(msgspec.Struct, frozen=True, kw_only=True):
     used: Mapping[str, int]
 
 
-class History(msgspec.Struct, frozen=True, kw_only=True):
+class StatusHistory(msgspec.Struct, frozen=True, kw_only=True):
     """What is kept of one cluster; `since` is by fingerprint, in seconds since 1970."""
 
     schema: int = SCHEMA
@@ -35,42 +35,42 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     disks: tuple[DiskSample, ...] = ()
 
 
-NO_HISTORY = History()
+NO_HISTORY = StatusHistory()
 
 
-def read_history(data: bytes | None) -> History:
+def read_history(data: bytes | None) -> StatusHistory:
     """The file's content; empty for none, for a damaged one and for one of a later version."""
     try:
-        found = msgspec.json.decode(data or b"{}", type=History)
+        found = msgspec.json.decode(data or b"{}", type=StatusHistory)
     except (msgspec.DecodeError, RecursionError):
-        return History()
-    return found if found.schema == SCHEMA else History()
+        return StatusHistory()
+    return found if found.schema == SCHEMA else StatusHistory()
 
 
-def encode_history(history: History) -> bytes:
+def encode_history(history: StatusHistory) -> bytes:
     """The file's content."""
     return msgspec.json.encode(history) + b"\n"
 
 
 def with_reading(
-    history: History, at: datetime, findings: Iterable[Finding], disks: Mapping[int, BrokerLogDirs] | None
-) -> History:
+    history: StatusHistory, at: datetime, findings: Iterable[Finding], disks: Mapping[int, BrokerLogDirs] | None
+) -> StatusHistory:
     """What is kept after one more reading: findings that ended are forgotten, disks are sampled every five minutes."""
     at_s = at.timestamp()
     since = {f.fingerprint: min(history.since.get(f.fingerprint, at_s), at_s) for f in findings}
     kept = tuple(sample for sample in history.disks if sample.at_s <= at_s)
     if disks is not None and (not kept or at_s - kept[-1].at_s >= EVERY_S):
-        kept = (*kept, DiskSample(at_s=at_s, used=dict(_used(disks))))[-MOST_SAMPLES:]
-    return History(since=since, disks=kept)
+        kept = (*kept, DiskSample(at_s=at_s, used=dict(_shares_of(disks))))[-MOST_SAMPLES:]
+    return StatusHistory(since=since, disks=kept)
 
 
-def age_s(history: History, fingerprint: str, at: datetime) -> float | None:
+def age_s(history: StatusHistory, fingerprint: str, at: datetime) -> float | None:
     """How long a finding has stood, in seconds; None when it is seen for the first time."""
     first = history.since.get(fingerprint)
     return None if first is None else max(0.0, at.timestamp() - first)
 
 
-def disk_left_s(history: History, broker: int, place: LogDir, at: datetime) -> float | None:
+def disk_left_s(history: StatusHistory, broker: int, place: LogDir, at: datetime) -> float | None:
     """After how many seconds the dir is full at its rate of the last day; None where it does not grow or is not known.
 
     The rate is that of the oldest sample in which the dir is: a time in which files were deleted counts as well.
@@ -88,7 +88,7 @@ def disk_left_s(history: History, broker: int, place: LogDir, at: datetime) -> f
     return None
 
 
-def _used(disks: Mapping[int, BrokerLogDirs]) -> Iterable[tuple[str, int]]:
+def _shares_of(disks: Mapping[int, BrokerLogDirs]) -> Iterable[tuple[str, int]]:
     for broker, answer in sorted(disks.items()):
         for place in answer.log_dirs:
             used = _used_of(place)

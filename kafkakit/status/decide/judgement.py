@@ -24,9 +24,8 @@ from kafkakit.core.model import BrokerState, LogDir, TopicPartition
 from kafkakit.core.quantities import count_of, format_bytes, format_rough_time
 from kafkakit.core.text import ShellCommand, few_of, shell_command
 from kafkakit.execution.decide.status import StatusView
-from kafkakit.status.decide.history import NO_HISTORY, History, age_s, disk_left_s
+from kafkakit.status.decide.history import NO_HISTORY, StatusHistory, age_s, disk_left_s
 
-MIN_ISR = "min.insync.replicas"
 SHOWN_NAMES = 3
 
 
@@ -70,7 +69,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupLag:
+class GroupDelay:
     """A group as the lag monitor has it: its status, and how far behind in time its slowest partition is."""
 
     group: str
@@ -81,7 +80,7 @@ class GroupLag:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LintResult:
+class LintSummary:
     """What the last `lint --live` of this host found in the cluster."""
 
     at: datetime
@@ -118,9 +117,9 @@ class ClusterReading:
     rates: Mapping[int, Mapping[str, str]] | None = None
     moves: StatusView | None = None
     groups: tuple[GroupListing, ...] | None = None
-    lag: tuple[GroupLag, ...] | None = None
+    lag: tuple[GroupDelay, ...] | None = None
     certificates: Mapping[int, datetime] | None = None
-    lint: LintResult | None = None
+    lint: LintSummary | None = None
     operations: tuple[OpenOperation, ...] | None = None
     program: str = "kafkakit"
 
@@ -130,7 +129,7 @@ class ClusterReading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Thresholds:
+class StatusThresholds:
     """From where on a figure is a finding."""
 
     disk_warning: float = 0.85
@@ -144,11 +143,11 @@ class Thresholds:
     retention_left_s: float = 6 * 3600.0
 
 
-THRESHOLDS = Thresholds()
+THRESHOLDS = StatusThresholds()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerRow:
+class BrokerStatus:
     """One broker; `short` counts its replicas that are not in sync, None stands for what is not known."""
 
     id: int
@@ -184,7 +183,7 @@ class ClusterStatus:
     reading: ClusterReading
     health: Health
     findings: tuple[Finding, ...]
-    brokers: tuple[BrokerRow, ...] = ()
+    brokers: tuple[BrokerStatus, ...] = ()
     counts: PartitionCounts | None = None
     since: Mapping[str, float] = field(default_factory=dict)
 
@@ -235,7 +234,7 @@ CHECKS: tuple[Rule, ...] = (
 
 
 def judge_cluster(
-    reading: ClusterReading, history: History = NO_HISTORY, limits: Thresholds = THRESHOLDS
+    reading: ClusterReading, history: StatusHistory = NO_HISTORY, limits: StatusThresholds = THRESHOLDS
 ) -> ClusterStatus:
     """The health of one cluster; `history` are earlier readings of this host. O(brokers + unwell partitions)."""
     judge = _Judge(reading, history, limits)
@@ -278,7 +277,7 @@ def exit_code(clusters: Sequence[ClusterStatus], fail_on: FailOn) -> ExitCode:
 class _Judge:
     """One reading with what is derived from it once."""
 
-    def __init__(self, reading: ClusterReading, history: History, limits: Thresholds) -> None:
+    def __init__(self, reading: ClusterReading, history: StatusHistory, limits: StatusThresholds) -> None:
         self._reading, self._history, self._limits = reading, history, limits
         self._brokers = {b.id: b for b in reading.info.brokers} if reading.info else {}
         found = reading.partitions
@@ -313,7 +312,7 @@ class _Judge:
             not_preferred=found.not_preferred,
         )
 
-    def rows(self) -> tuple[BrokerRow, ...]:
+    def rows(self) -> tuple[BrokerStatus, ...]:
         """Every broker that is registered or holds replicas."""
         found, disks = self._reading.partitions, self._reading.disks
         holding = found.replicas if found else {}
@@ -326,9 +325,9 @@ class _Judge:
         for number in sorted({*self._brokers, *holding}):
             broker = self._brokers.get(number)
             dirs = disks[number].log_dirs if disks and number in disks and not disks[number].error else ()
-            used, total, fullest = _filled(dirs)
+            used, total, fullest = _disk_use(dirs)
             rows.append(
-                BrokerRow(
+                BrokerStatus(
                     id=number,
                     rack=broker.rack if broker else None,
                     state=self._state(number),
@@ -641,7 +640,7 @@ def _share(place: LogDir) -> float | None:
     return 1 - place.usable_bytes / place.total_bytes
 
 
-def _filled(dirs: Iterable[LogDir]) -> tuple[int | None, int | None, tuple[float, str] | None]:
+def _disk_use(dirs: Iterable[LogDir]) -> tuple[int | None, int | None, tuple[float, str] | None]:
     known = [(share, place) for place in dirs if (share := _share(place)) is not None]
     if not known:
         return None, None, None

@@ -3,13 +3,13 @@
 from kafkakit.core.cluster_facts import ItemError, LogSpan, TopicCount
 from kafkakit.core.quantities import count_of, format_bytes, format_rough_time
 from kafkakit.core.text import shell_command
-from kafkakit.status.decide.judgement import BrokerRow
+from kafkakit.status.decide.judgement import BrokerStatus
 from kafkakit.status.decide.objects import (
-    BrokerFacts,
-    GroupFacts,
-    PartitionFacts,
+    BrokerDetail,
+    GroupDetail,
+    PartitionDetail,
     PartitionRow,
-    TopicFacts,
+    TopicDetail,
     in_order,
 )
 from kafkakit.status.decide.page_parts import (
@@ -17,51 +17,56 @@ from kafkakit.status.decide.page_parts import (
     Address,
     Cell,
     ClusterView,
-    Column,
     Link,
-    Mark,
     Meter,
+    PageColumn,
+    PageMark,
+    PageSection,
     Rows,
     Search,
-    Section,
-    Table,
     UiPage,
-    aged,
+    UiTable,
     broker_severity,
     link_to,
     number_text,
     page_of,
-    paged,
+    rows_of_page,
     size_text,
     sparkline,
+    with_ages,
 )
 
 MOST_CELLS = 1024
 
 
-def broker_page(view: ClusterView, row: BrokerRow, facts: BrokerFacts | None) -> UiPage:
+def broker_page(view: ClusterView, row: BrokerStatus, facts: BrokerDetail | None) -> UiPage:
     """One broker: what is wrong with it, its log dirs, and its largest replicas."""
     status = view.status
     own = [f for f in (status.findings if status else ()) if f.where.split()[:2] == ["broker", str(row.id)]]
     pairs: list[tuple[str, Cell]] = [
-        ("State", Mark(row.state, broker_severity(row))),
+        ("State", PageMark(row.state, broker_severity(row))),
         ("Rack", row.rack or "-"),
         ("Leaders", number_text(row.leaders)),
         ("Replicas", number_text(row.replicas)),
         ("Not in sync", number_text(row.short)),
         ("Throttle", row.throttle or "none"),
     ]
-    sections = [Section(id="findings", findings=aged(status, own) if status else ()), Section(id="facts", facts=pairs)]
+    sections = [
+        PageSection(id="findings", findings=with_ages(status, own) if status else ()),
+        PageSection(id="facts", facts=pairs),
+    ]
     if facts is None or facts.dirs.error:
-        sections.append(Section(id="dirs", title="Log dirs", words=[facts.dirs.error or "" if facts else "not known"]))
+        sections.append(
+            PageSection(id="dirs", title="Log dirs", words=[facts.dirs.error or "" if facts else "not known"])
+        )
     else:
         dirs = facts.dirs
         columns = [
-            Column("Log dir"),
-            Column("State", False, 2),
-            Column("Full"),
-            Column("Free", True, 2),
-            Column("Size", True, 3),
+            PageColumn("Log dir"),
+            PageColumn("State", False, 2),
+            PageColumn("Full"),
+            PageColumn("Free", True, 2),
+            PageColumn("Size", True, 3),
         ]
         rows: Rows = []
         for place in dirs.log_dirs:
@@ -72,21 +77,27 @@ def broker_page(view: ClusterView, row: BrokerRow, facts: BrokerFacts | None) ->
                 words=UNKNOWN if share is None else f"{share:.0%}",
                 severity="error" if (share or 0) >= 0.9 else "warning" if (share or 0) >= 0.85 else "ok",
             )
-            word = Mark("offline", "error") if place.error else Mark("cordoned", "note") if place.cordoned else "online"
+            word = (
+                PageMark("offline", "error")
+                if place.error
+                else PageMark("cordoned", "note")
+                if place.cordoned
+                else "online"
+            )
             rows.append(
                 (place.path, [place.path, word, meter, size_text(place.usable_bytes), size_text(place.total_bytes)])
             )
         sections.append(
-            Section(id="dirs", title="Log dirs", table=Table(caption="Log dirs", columns=columns, rows=rows))
+            PageSection(id="dirs", title="Log dirs", table=UiTable(caption="Log dirs", columns=columns, rows=rows))
         )
         largest = sorted(dirs.replicas.items(), key=lambda item: (-item[1].size_bytes, item[0]))[:20]
         sections.append(
-            Section(
+            PageSection(
                 id="replicas",
                 title=f"Largest of {count_of(len(dirs.replicas), 'replica')}",
-                table=Table(
+                table=UiTable(
                     caption="Largest replicas",
-                    columns=[Column("Partition"), Column("Size", True), Column("Log dir", False, 3)],
+                    columns=[PageColumn("Partition"), PageColumn("Size", True), PageColumn("Log dir", False, 3)],
                     rows=[
                         (
                             f"{k.topic}/{k.partition}",
@@ -106,7 +117,7 @@ def broker_page(view: ClusterView, row: BrokerRow, facts: BrokerFacts | None) ->
     commands = [str(shell_command("broker describe", str(row.id), program=program))]
     if row.state == "alive":
         commands.append(str(shell_command("broker drain", str(row.id), program=program, dry_run=True)))
-    sections.append(Section(id="next", title="Commands", commands=commands))
+    sections.append(PageSection(id="next", title="Commands", commands=commands))
     return page_of(view, f"Broker {row.id} of {view.name} is {row.state}", "brokers", sections)
 
 
@@ -126,7 +137,7 @@ def topics_page(view: ClusterView, address: Address) -> UiPage:
     health = view.status.reading.partitions if view.status else None
     if health is None:
         return page_of(
-            view, f"Topics of {view.name}", "topics", [Section(id="list", words=["The topics are not known."])]
+            view, f"Topics of {view.name}", "topics", [PageSection(id="list", words=["The topics are not known."])]
         )
     names = [n for n, c in health.of_topics.items() if address.text in n and _topic_fits(c, address.state)]
     if address.sort == "partitions":
@@ -134,13 +145,13 @@ def topics_page(view: ClusterView, address: Address) -> UiPage:
     elif address.sort == "state":
         names.sort(key=lambda n: (-health.of_topics[n].offline, -health.of_topics[n].short, n))
     path = link_to(view, "topics")
-    part, pager = paged(names, address, path)
+    part, pager = rows_of_page(names, address, path)
     columns = [
-        Column("Topic"),
-        Column("State", False, 1, "state"),
-        Column("Partitions", True, 2, "partitions"),
-        Column("Replication", True, 3),
-        Column("Not preferred", True, 3),
+        PageColumn("Topic"),
+        PageColumn("State", False, 1, "state"),
+        PageColumn("Partitions", True, 2, "partitions"),
+        PageColumn("Replication", True, 3),
+        PageColumn("Not preferred", True, 3),
     ]
     shown: Rows = [
         (
@@ -163,19 +174,19 @@ def topics_page(view: ClusterView, address: Address) -> UiPage:
     empty = (
         "No topic fits." if health.of_topics else "The cluster has no topic. To make one: kafkakit topic create NAME"
     )
-    table = Table(caption=f"Topics: {count_of(len(names), 'topic')}", columns=columns, rows=shown, empty=empty)
+    table = UiTable(caption=f"Topics: {count_of(len(names), 'topic')}", columns=columns, rows=shown, empty=empty)
     return page_of(
         view,
         title,
         "topics",
-        [Section(id="list", search=Search(text=address.text, choices=choices), table=table, pager=pager)],
+        [PageSection(id="list", search=Search(text=address.text, choices=choices), table=table, pager=pager)],
     )
 
 
-def _topic_mark(count: TopicCount) -> Mark:
+def _topic_mark(count: TopicCount) -> PageMark:
     if count.offline:
-        return Mark(f"{count.offline} offline", "error")
-    return Mark(f"{count.short} not in sync", "warning") if count.short else Mark("ok", "ok")
+        return PageMark(f"{count.offline} offline", "error")
+    return PageMark(f"{count.short} not in sync", "warning") if count.short else PageMark("ok", "ok")
 
 
 _WORD_SEVERITY = {
@@ -188,11 +199,11 @@ _WORD_SEVERITY = {
 }
 
 
-def topic_page(view: ClusterView, facts: TopicFacts, address: Address) -> UiPage:
+def topic_page(view: ClusterView, facts: TopicDetail, address: Address) -> UiPage:
     """One topic: a grid of its partitions, a table of them worst first, its settings and groups."""
     row, rows = facts.row, in_order(facts.partitions)
     path = link_to(view, "topics", row.name)
-    part, pager = paged(rows, address, path)
+    part, pager = rows_of_page(rows, address, path)
     pairs: list[tuple[str, Cell]] = [
         ("Partitions", number_text(row.partitions)),
         ("Replication", str(row.replication[0])),
@@ -203,12 +214,12 @@ def topic_page(view: ClusterView, facts: TopicFacts, address: Address) -> UiPage
         *((key, value) for key, value in (row.configs or {}).items()),
     ]
     columns = [
-        Column("Partition", True),
-        Column("State"),
-        Column("Leader", True),
-        Column("Replicas", False, 2),
-        Column("In sync", False, 3),
-        Column("Size", True, 3),
+        PageColumn("Partition", True),
+        PageColumn("State"),
+        PageColumn("Leader", True),
+        PageColumn("Replicas", False, 2),
+        PageColumn("In sync", False, 3),
+        PageColumn("Size", True, 3),
     ]
     made = [(str(p.key.partition), _partition_cells(view, p)) for p in rows[part]]
     grid = [
@@ -217,10 +228,12 @@ def topic_page(view: ClusterView, facts: TopicFacts, address: Address) -> UiPage
     ]
     program = view.status.reading.program if view.status else "kafkakit"
     sections = [
-        Section(id="facts", facts=pairs),
-        Section(id="grid", title="Partitions", grid=grid if len(rows) > 1 else ()),
-        Section(id="list", table=Table(caption="Partitions, worst first", columns=columns, rows=made), pager=pager),
-        Section(
+        PageSection(id="facts", facts=pairs),
+        PageSection(id="grid", title="Partitions", grid=grid if len(rows) > 1 else ()),
+        PageSection(
+            id="list", table=UiTable(caption="Partitions, worst first", columns=columns, rows=made), pager=pager
+        ),
+        PageSection(
             id="next",
             title="Commands",
             commands=[
@@ -238,7 +251,7 @@ def _partition_cells(view: ClusterView, row: PartitionRow) -> list[Cell]:
     leader = "none" if row.leader is None else str(row.leader)
     return [
         Link(number, link_to(view, "topics", row.key.topic, number)),
-        Mark(row.word.value, _WORD_SEVERITY[row.word.value]),
+        PageMark(row.word.value, _WORD_SEVERITY[row.word.value]),
         leader,
         ", ".join(map(str, row.replicas)),
         ", ".join(map(str, row.isr)),
@@ -246,7 +259,7 @@ def _partition_cells(view: ClusterView, row: PartitionRow) -> list[Cell]:
     ]
 
 
-def partition_page(view: ClusterView, facts: PartitionFacts) -> UiPage:
+def partition_page(view: ClusterView, facts: PartitionDetail) -> UiPage:
     """One partition: each replica, and the ends of its log."""
     row = facts.row
     name = f"{row.key.topic}/{row.key.partition}"
@@ -259,7 +272,7 @@ def partition_page(view: ClusterView, facts: PartitionFacts) -> UiPage:
         else UNKNOWN
     )
     pairs: list[tuple[str, Cell]] = [
-        ("State", Mark(row.word.value, _WORD_SEVERITY[row.word.value])),
+        ("State", PageMark(row.word.value, _WORD_SEVERITY[row.word.value])),
         ("Leader", "none" if row.leader is None else str(row.leader)),
         ("Offsets", ends),
         ("acks=all needs", UNKNOWN if facts.minimum is None else str(min(facts.minimum, len(row.replicas)))),
@@ -267,13 +280,13 @@ def partition_page(view: ClusterView, facts: PartitionFacts) -> UiPage:
         ("Throttled by", ", ".join(facts.throttled) or "nothing"),
     ]
     columns = [
-        Column("Broker", True),
-        Column("Rack", False, 2),
-        Column("State"),
-        Column("In sync"),
-        Column("Size", True, 2),
-        Column("Behind", True, 2),
-        Column("Log dir", False, 3),
+        PageColumn("Broker", True),
+        PageColumn("Rack", False, 2),
+        PageColumn("State"),
+        PageColumn("In sync"),
+        PageColumn("Size", True, 2),
+        PageColumn("Behind", True, 2),
+        PageColumn("Log dir", False, 3),
     ]
     rows: Rows = []
     for each in facts.replicas:
@@ -284,8 +297,8 @@ def partition_page(view: ClusterView, facts: PartitionFacts) -> UiPage:
                 [
                     Link(str(each.broker), link_to(view, "brokers", str(each.broker))),
                     each.rack or "-",
-                    Mark("alive", "ok") if each.is_alive else Mark("down", "error"),
-                    Mark("yes", "ok") if each.in_sync else Mark("no", "warning"),
+                    PageMark("alive", "ok") if each.is_alive else PageMark("down", "error"),
+                    PageMark("yes", "ok") if each.in_sync else PageMark("no", "warning"),
                     size_text(copy.size_bytes if copy else None),
                     UNKNOWN if copy is None else f"{copy.offset_lag:,}",
                     copy.log_dir if copy else UNKNOWN,
@@ -294,13 +307,13 @@ def partition_page(view: ClusterView, facts: PartitionFacts) -> UiPage:
         )
     program = view.status.reading.program if view.status else "kafkakit"
     sections = [
-        Section(id="facts", facts=pairs),
-        Section(
+        PageSection(id="facts", facts=pairs),
+        PageSection(
             id="replicas",
             title="Replicas",
-            table=Table(caption="Replicas, the preferred leader first", columns=columns, rows=rows),
+            table=UiTable(caption="Replicas, the preferred leader first", columns=columns, rows=rows),
         ),
-        Section(
+        PageSection(
             id="next", title="Commands", commands=[str(shell_command("partition describe", name, program=program))]
         ),
     ]
@@ -312,20 +325,20 @@ def groups_page(view: ClusterView, address: Address) -> UiPage:
     listed = view.status.reading.groups if view.status else None
     if listed is None:
         return page_of(
-            view, f"Groups of {view.name}", "groups", [Section(id="list", words=["The groups are not known."])]
+            view, f"Groups of {view.name}", "groups", [PageSection(id="list", words=["The groups are not known."])]
         )
     lag = {one.group: one for one in (view.status.reading.lag if view.status else None) or ()}
     states = sorted({g.state.value for g in listed})
     found = [g for g in listed if address.text in g.group and address.state in ("", g.state.value)]
     found.sort(key=lambda g: (-(lag[g.group].lag or lag[g.group].time_lag_ms or 0) if g.group in lag else 0, g.group))
     path = link_to(view, "groups")
-    part, pager = paged(found, address, path)
+    part, pager = rows_of_page(found, address, path)
     columns = [
-        Column("Group"),
-        Column("State"),
-        Column("Behind", True),
-        Column("In time", True, 2),
-        Column("Type", False, 3),
+        PageColumn("Group"),
+        PageColumn("State"),
+        PageColumn("Behind", True),
+        PageColumn("In time", True, 2),
+        PageColumn("Type", False, 3),
     ]
     rows: Rows = []
     for group in found[part]:
@@ -340,7 +353,7 @@ def groups_page(view: ClusterView, address: Address) -> UiPage:
                 group.group,
                 [
                     Link(group.group, link_to(view, "groups", group.group)),
-                    Mark(word, severity),
+                    PageMark(word, severity),
                     "-" if one is None else number_text(one.lag),
                     time,
                     group.type.value,
@@ -353,24 +366,24 @@ def groups_page(view: ClusterView, address: Address) -> UiPage:
     title = (
         f"{count_of(len(listed), 'group')} of {view.name}: {f'{behind} without progress' if behind else 'none stopped'}"
     )
-    table = Table(
+    table = UiTable(
         caption=f"Groups: {count_of(len(found), 'group')}", columns=columns, rows=rows, empty="No group is found."
     )
     return page_of(
         view,
         title,
         "groups",
-        [Section(id="list", search=Search(text=address.text, choices=choices), table=table, pager=pager)],
+        [PageSection(id="list", search=Search(text=address.text, choices=choices), table=table, pager=pager)],
     )
 
 
-def group_page(view: ClusterView, facts: GroupFacts, address: Address) -> UiPage:
+def group_page(view: ClusterView, facts: GroupDetail, address: Address) -> UiPage:
     """One group: its lag of the last hour, its members, and where it stands."""
     about = facts.description
     lag = [row.lag for row in facts.commits if row.lag is not None]
     seen = [sample for sample in view.lag if facts.group in sample.lag]
     sections = [
-        Section(
+        PageSection(
             id="facts",
             facts=[
                 ("State", about.state.value.replace("_", " ") if about else UNKNOWN),
@@ -385,20 +398,20 @@ def group_page(view: ClusterView, facts: GroupFacts, address: Address) -> UiPage
         unit = "Time lag in seconds" if seen[-1].is_time else "Records behind"
         minutes = (seen[-1].at - seen[0].at).total_seconds() / 60
         sections.append(
-            Section(
+            PageSection(
                 id="trend",
                 title=f"{unit} over the last {minutes:.0f} minutes",
                 chart=sparkline(f"{unit} of {facts.group}", [sample.lag[facts.group] for sample in seen]),
             )
         )
     path = link_to(view, "groups", facts.group)
-    part, pager = paged(facts.commits, address, path)
+    part, pager = rows_of_page(facts.commits, address, path)
     columns = [
-        Column("Partition"),
-        Column("Behind", True),
-        Column("Committed", True, 2),
-        Column("End", True, 3),
-        Column("Read by", False, 3),
+        PageColumn("Partition"),
+        PageColumn("Behind", True),
+        PageColumn("Committed", True, 2),
+        PageColumn("End", True, 3),
+        PageColumn("Read by", False, 3),
     ]
     rows: Rows = [
         (
@@ -415,15 +428,15 @@ def group_page(view: ClusterView, facts: GroupFacts, address: Address) -> UiPage
     ]
     program = view.status.reading.program if view.status else "kafkakit"
     sections += [
-        Section(
+        PageSection(
             id="list",
             title="Where it stands",
             pager=pager,
-            table=Table(
+            table=UiTable(
                 caption="Partitions, furthest behind first", columns=columns, rows=rows, empty="It has no commits."
             ),
         ),
-        Section(
+        PageSection(
             id="next",
             title="Commands",
             commands=[

@@ -223,7 +223,7 @@ class ReplicaFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionFacts:
+class PartitionDetail:
     """All that is known of one partition."""
 
     row: PartitionRow
@@ -262,7 +262,7 @@ class GroupRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommitRow:
+class CommitOfGroup:
     """Where a group stands in one partition, and who reads it."""
 
     key: TopicPartition
@@ -277,7 +277,7 @@ def commit_rows(
     description: GroupDescription | None,
     commits: Mapping[TopicPartition, CommittedOffset | ItemError],
     spans: Mapping[TopicPartition, LogSpan | ItemError],
-) -> list[CommitRow]:
+) -> list[CommitOfGroup]:
     """Every partition that the group has committed for or a member holds, furthest behind first."""
     held = {key: m for m in (description.members if description else ()) for key in m.partitions}
     rows = []
@@ -288,11 +288,11 @@ def commit_rows(
         end = span.end if isinstance(span, LogSpan) else None
         lag = None if offset is None or not isinstance(span, LogSpan) else max(0, span.end - max(offset, span.start))
         reader = f"{held[key].client_id} {held[key].host}" if key in held else ""
-        rows.append(CommitRow(key=key, committed=offset, end=end, lag=lag, reader=reader, error="; ".join(errors)))
+        rows.append(CommitOfGroup(key=key, committed=offset, end=end, lag=lag, reader=reader, error="; ".join(errors)))
     return sorted(rows, key=lambda row: (-(row.lag if row.lag is not None else -1), row.key))
 
 
-def total_lag(rows: Iterable[CommitRow]) -> int | None:
+def total_lag(rows: Iterable[CommitOfGroup]) -> int | None:
     """The records of all partitions together; None where none is known."""
     known = [row.lag for row in rows if row.lag is not None]
     return sum(known) if known else None
@@ -311,7 +311,7 @@ def state_row(key: TopicPartition, state: PartitionState, adding: Collection[int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicFacts:
+class TopicDetail:
     """One topic with its partitions and the groups that have commits on it; None where groups were not read."""
 
     row: TopicRow
@@ -320,7 +320,7 @@ class TopicFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerFacts:
+class BrokerDetail:
     """What is only read of a broker that is described: its log dirs with their replicas, and what is set on it."""
 
     dirs: BrokerLogDirs
@@ -328,10 +328,10 @@ class BrokerFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupFacts:
+class GroupDetail:
     """One group: its members, and where it stands."""
 
     group: str
     description: GroupDescription | None
-    commits: tuple[CommitRow, ...]
+    commits: tuple[CommitOfGroup, ...]
     error: str = ""

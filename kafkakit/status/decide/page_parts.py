@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from urllib.parse import quote, urlencode
 
 from kafkakit.core.findings import Finding
 from kafkakit.core.quantities import format_bytes, format_rough_time
+from kafkakit.report.exports import uri_part
 from kafkakit.report.pages import Chart, Curve, Label, px
-from kafkakit.status.decide.judgement import BrokerRow, ClusterStatus, Health
+from kafkakit.status.decide.judgement import BrokerStatus, ClusterStatus, Health
 
 ROWS_OF_A_PAGE = 50
 NAV = (
@@ -33,7 +33,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class PageMark:
     """A word in the colour of a severity or health."""
 
     word: str
@@ -49,12 +49,12 @@ class Meter:
     severity: str = "ok"
 
 
-Cell = str | int | Link | Mark | Meter | None
+Cell = str | int | Link | PageMark | Meter | None
 Rows = list[tuple[str, Sequence[Cell]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PageColumn:
     """A column; `priority` 1 is always shown, 2 from 420 pixels on and 3 from 640; `sort` is its key in the address."""
 
     title: str
@@ -64,11 +64,11 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class UiTable:
     """Rows, each with a key that stays the same from one reading to the next."""
 
     caption: str
-    columns: Sequence[Column]
+    columns: Sequence[PageColumn]
     rows: Sequence[tuple[str, Sequence[Cell]]]
     empty: str = ""
 
@@ -93,7 +93,7 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class PageSection:
     """One part of a page; what is empty is not shown."""
 
     id: str
@@ -103,7 +103,7 @@ class Section:
     facts: Sequence[tuple[str, Cell]] = ()
     findings: Sequence[tuple[Finding, str]] = ()
     search: Search | None = None
-    table: Table | None = None
+    table: UiTable | None = None
     pager: Pager | None = None
     chart: Chart | None = None
     grid: Sequence[tuple[str, str, str]] = ()
@@ -116,7 +116,7 @@ class UiPage:
 
     title: str
     active: str
-    sections: Sequence[Section]
+    sections: Sequence[PageSection]
     base: str = ""
     health: Health | None = None
     at: datetime | None = None
@@ -155,9 +155,9 @@ class Address:
     page: int = 1
 
     def query(self, **changes: str | int) -> str:
-        """The same address with other values; defaults are left out."""
+        """The query of this address with other values; defaults are left out."""
         values = {"q": self.text, "state": self.state, "sort": self.sort, "page": self.page, **changes}
-        return urlencode({k: v for k, v in values.items() if v not in ("", 1)})
+        return "&".join(f"{k}={uri_part(str(v))}" for k, v in values.items() if v not in ("", 1))
 
 
 def read_address(query: Mapping[str, str]) -> Address:
@@ -169,7 +169,7 @@ def read_address(query: Mapping[str, str]) -> Address:
     )
 
 
-def paged(rows: Sequence[object], address: Address, path: str) -> tuple[slice, Pager | None]:
+def rows_of_page(rows: Sequence[object], address: Address, path: str) -> tuple[slice, Pager | None]:
     """The rows of a page, and the way to the pages beside it."""
     total = len(rows)
     if total <= ROWS_OF_A_PAGE:
@@ -199,7 +199,7 @@ def sparkline(title: str, values: Sequence[float], *, width: int = 600, height: 
 UNKNOWN = "?"
 
 
-def page_of(view: ClusterView, title: str, active: str, sections: Iterable[Section], status: int = 200) -> UiPage:
+def page_of(view: ClusterView, title: str, active: str, sections: Iterable[PageSection], status: int = 200) -> UiPage:
     """A page of one cluster: first what is old or not known of it."""
     state = view.status
     return UiPage(
@@ -213,17 +213,19 @@ def page_of(view: ClusterView, title: str, active: str, sections: Iterable[Secti
     )
 
 
-def _state_sections(view: ClusterView) -> Iterator[Section]:
+def _state_sections(view: ClusterView) -> Iterator[PageSection]:
     if view.status is None:
         words = [f"Nothing of {view.name} was read yet."]
-        yield Section(id="state", words=[*words, view.failure] if view.failure else words)
+        yield PageSection(id="state", words=[*words, view.failure] if view.failure else words)
     elif view.is_stale:
-        yield Section(id="state", words=[f"These figures are old: {view.failure or 'the cluster does not answer'}."])
+        yield PageSection(
+            id="state", words=[f"These figures are old: {view.failure or 'the cluster does not answer'}."]
+        )
 
 
 def link_to(view: ClusterView, *parts: str) -> str:
     """The address of a page of the cluster."""
-    return "/".join((view.base, *(quote(part, safe="") for part in parts)))
+    return "/".join((view.base, *(uri_part(part) for part in parts)))
 
 
 def number_text(value: int | None) -> str:
@@ -236,7 +238,7 @@ def size_text(value: int | None) -> str:
     return UNKNOWN if value is None else format_bytes(value)
 
 
-def aged(status: ClusterStatus, findings: Iterable[Finding]) -> list[tuple[Finding, str]]:
+def with_ages(status: ClusterStatus, findings: Iterable[Finding]) -> list[tuple[Finding, str]]:
     """Findings with how long each has stood, empty below a minute."""
     found = []
     for finding in findings:
@@ -245,12 +247,12 @@ def aged(status: ClusterStatus, findings: Iterable[Finding]) -> list[tuple[Findi
     return found
 
 
-def broker_severity(row: BrokerRow) -> str:
+def broker_severity(row: BrokerStatus) -> str:
     """In which colour a broker's state is shown."""
     return {"alive": "ok", "?": "unknown"}.get(row.state, "error")
 
 
-def disk_meter(row: BrokerRow) -> Meter:
+def disk_meter(row: BrokerStatus) -> Meter:
     """How full a broker's fullest log dir is."""
     share = row.fullest
     if share is None:

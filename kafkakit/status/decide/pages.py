@@ -11,29 +11,29 @@ from datetime import datetime
 from kafkakit.core.findings import Severity
 from kafkakit.core.quantities import count_of, format_bytes, format_rough_time
 from kafkakit.core.text import shell_command
-from kafkakit.status.decide.judgement import BrokerRow, ClusterStatus, Health, moves_words, overall
+from kafkakit.status.decide.judgement import BrokerStatus, ClusterStatus, Health, moves_words, overall
 from kafkakit.status.decide.page_parts import (
     UNKNOWN,
     Address,
     ClusterView,
-    Column,
     Link,
-    Mark,
     Meter,
+    PageColumn,
+    PageMark,
+    PageSection,
     Rows,
     Search,
-    Section,
-    Table,
     UiPage,
-    aged,
+    UiTable,
     broker_severity,
     disk_meter,
     link_to,
     number_text,
     page_of,
-    paged,
+    rows_of_page,
     size_text,
     sparkline,
+    with_ages,
 )
 from kafkakit.streams.model.route import Route
 
@@ -46,14 +46,14 @@ def fleet_page(views: Sequence[ClusterView]) -> UiPage:
     bad = sum(health is Health.ERROR for _, health in known)
     title = f"{count_of(len(views), 'cluster')}: {f'{bad} with errors' if bad else 'no errors'}"
     columns = [
-        Column("Cluster"),
-        Column("Health"),
-        Column("Brokers", True, 2),
-        Column("Offline", True),
-        Column("Under min ISR", True, 2),
-        Column("Under-replicated", True, 3),
-        Column("Fullest disk", True, 3),
-        Column("Worst", False, 2),
+        PageColumn("Cluster"),
+        PageColumn("Health"),
+        PageColumn("Brokers", True, 2),
+        PageColumn("Offline", True),
+        PageColumn("Under min ISR", True, 2),
+        PageColumn("Under-replicated", True, 3),
+        PageColumn("Fullest disk", True, 3),
+        PageColumn("Worst", False, 2),
     ]
     rows: Rows = []
     for view, health in known:
@@ -63,7 +63,7 @@ def fleet_page(views: Sequence[ClusterView]) -> UiPage:
                 view.name,
                 [
                     Link(view.name, view.base or "/"),
-                    Mark(health.value, health.value),
+                    PageMark(health.value, health.value),
                     _alive(view.status),
                     UNKNOWN if counts is None else counts.offline,
                     UNKNOWN if counts is None else counts.under_min_isr,
@@ -75,8 +75,8 @@ def fleet_page(views: Sequence[ClusterView]) -> UiPage:
         )
     worst = overall([v.status for v in views if v.status is not None]) if views else Health.OK
     health = Health.UNKNOWN if any(h is Health.UNKNOWN for _, h in known) and worst is not Health.ERROR else worst
-    table = Table(caption="Clusters, worst first", columns=columns, rows=rows, empty="No cluster is watched.")
-    return UiPage(title=title, active="fleet", sections=[Section(id="clusters", table=table)], health=health)
+    table = UiTable(caption="Clusters, worst first", columns=columns, rows=rows, empty="No cluster is watched.")
+    return UiPage(title=title, active="fleet", sections=[PageSection(id="clusters", table=table)], health=health)
 
 
 def _alive(status: ClusterStatus | None) -> str:
@@ -98,18 +98,18 @@ def overview_page(view: ClusterView) -> UiPage:
     told = [f for f in status.findings if f.severity is not Severity.NOTE]
     notes = [f for f in status.findings if f.severity is Severity.NOTE]
     sections = [
-        Section(
+        PageSection(
             id="findings",
             title="What is wrong" if told else "",
-            findings=aged(status, told),
+            findings=with_ages(status, told),
             words=() if told or status.unread else ["Nothing is wrong."],
         ),
-        Section(id="figures", tiles=_tiles(view, status)),
-        Section(id="racks", title="Brokers by rack", table=_rack_table(view, status)),
+        PageSection(id="figures", tiles=_tiles(view, status)),
+        PageSection(id="racks", title="Brokers by rack", table=_rack_table(view, status)),
     ]
     if any(view.short):
         sections.append(
-            Section(
+            PageSection(
                 id="trend",
                 title="Under-replicated partitions lately",
                 chart=sparkline("Under-replicated partitions, oldest reading first", [float(n) for n in view.short]),
@@ -117,9 +117,9 @@ def overview_page(view: ClusterView) -> UiPage:
         )
     if status.unread:
         unread = [f"{part.name.value}: {part.error}" for part in status.unread]
-        sections.append(Section(id="unread", title="Not known", words=unread))
+        sections.append(PageSection(id="unread", title="Not known", words=unread))
     if notes:
-        sections.append(Section(id="notes", title="Worth knowing", findings=aged(status, notes)))
+        sections.append(PageSection(id="notes", title="Worth knowing", findings=with_ages(status, notes)))
     return page_of(view, overview_title(view.name, status), "", sections)
 
 
@@ -172,17 +172,17 @@ def _tiles(view: ClusterView, status: ClusterStatus) -> list[tuple[str, str, str
     ]
 
 
-def _rack_table(view: ClusterView, status: ClusterStatus) -> Table:
+def _rack_table(view: ClusterView, status: ClusterStatus) -> UiTable:
     columns = [
-        Column("Rack"),
-        Column("Broker", True),
-        Column("State"),
-        Column("Leaders", True, 3),
-        Column("Disk", False, 2),
+        PageColumn("Rack"),
+        PageColumn("Broker", True),
+        PageColumn("State"),
+        PageColumn("Leaders", True, 3),
+        PageColumn("Disk", False, 2),
     ]
     rows: Rows = []
     for row in sorted(status.brokers, key=lambda row: (row.rack or "", row.id)):
-        state = Mark(row.state, broker_severity(row))
+        state = PageMark(row.state, broker_severity(row))
         rows.append(
             (
                 str(row.id),
@@ -195,10 +195,10 @@ def _rack_table(view: ClusterView, status: ClusterStatus) -> Table:
                 ],
             )
         )
-    return Table(caption="Brokers by rack", columns=columns, rows=rows[:200], empty="No broker is known.")
+    return UiTable(caption="Brokers by rack", columns=columns, rows=rows[:200], empty="No broker is known.")
 
 
-_BROKER_SORTS: Mapping[str, Callable[[BrokerRow], tuple[float, int]]] = {
+_BROKER_SORTS: Mapping[str, Callable[[BrokerStatus], tuple[float, int]]] = {
     "disk": lambda row: (-(row.fullest or 0.0), row.id),
     "leaders": lambda row: (-float(row.leaders or 0), row.id),
     "replicas": lambda row: (-float(row.replicas or 0), row.id),
@@ -215,18 +215,18 @@ def brokers_page(view: ClusterView, address: Address) -> UiPage:
     key = _BROKER_SORTS.get(address.sort)
     rows = sorted(rows, key=key) if key else rows
     path = link_to(view, "brokers")
-    part, pager = paged(rows, address, path)
+    part, pager = rows_of_page(rows, address, path)
     columns = [
-        Column("Broker", True),
-        Column("Rack", False, 2),
-        Column("State", sort="state"),
-        Column("Leaders", True, 2, "leaders"),
-        Column("Replicas", True, 3, "replicas"),
-        Column("Not in sync", True, 2),
-        Column("Fullest disk", False, 1, "disk"),
-        Column("Used", True, 3),
-        Column("Throttle", False, 3),
-        Column("Certificate", False, 3),
+        PageColumn("Broker", True),
+        PageColumn("Rack", False, 2),
+        PageColumn("State", sort="state"),
+        PageColumn("Leaders", True, 2, "leaders"),
+        PageColumn("Replicas", True, 3, "replicas"),
+        PageColumn("Not in sync", True, 2),
+        PageColumn("Fullest disk", False, 1, "disk"),
+        PageColumn("Used", True, 3),
+        PageColumn("Throttle", False, 3),
+        PageColumn("Certificate", False, 3),
     ]
     made: Rows = []
     for row in rows[part]:
@@ -238,7 +238,7 @@ def brokers_page(view: ClusterView, address: Address) -> UiPage:
                 [
                     Link(str(row.id), link_to(view, "brokers", str(row.id))),
                     row.rack or "-",
-                    Mark(row.state, broker_severity(row)),
+                    PageMark(row.state, broker_severity(row)),
                     number_text(row.leaders),
                     number_text(row.replicas),
                     number_text(row.short),
@@ -251,9 +251,9 @@ def brokers_page(view: ClusterView, address: Address) -> UiPage:
         )
     down = sum(row.state != "alive" for row in status.brokers)
     title = f"{count_of(len(status.brokers), 'broker')} of {view.name}: {f'{down} not alive' if down else 'all alive'}"
-    table = Table(caption="Brokers", columns=columns, rows=made, empty="No broker is found.")
+    table = UiTable(caption="Brokers", columns=columns, rows=made, empty="No broker is found.")
     search = Search(text=address.text, choices=())
-    return page_of(view, title, "brokers", [Section(id="list", search=search, table=table, pager=pager)])
+    return page_of(view, title, "brokers", [PageSection(id="list", search=search, table=table, pager=pager)])
 
 
 def moves_page(view: ClusterView) -> UiPage:
@@ -261,15 +261,17 @@ def moves_page(view: ClusterView) -> UiPage:
     status = view.status
     moves = status.reading.moves if status else None
     if status is None or moves is None:
-        return page_of(view, f"Moves of {view.name}", "moves", [Section(id="list", words=["The moves are not known."])])
+        return page_of(
+            view, f"Moves of {view.name}", "moves", [PageSection(id="list", words=["The moves are not known."])]
+        )
     running = len(moves.moves) + len(moves.inside)
     columns = [
-        Column("Partition"),
-        Column("To", True),
-        Column("State"),
-        Column("Copied"),
-        Column("Rate", True, 2),
-        Column("Run", False, 3),
+        PageColumn("Partition"),
+        PageColumn("To", True),
+        PageColumn("State"),
+        PageColumn("Copied"),
+        PageColumn("Rate", True, 2),
+        PageColumn("Run", False, 3),
     ]
     rows: Rows = []
     for move in moves.moves[:500]:
@@ -285,7 +287,7 @@ def moves_page(view: ClusterView) -> UiPage:
                     [
                         Link(name, link_to(view, "topics", move.move.topic, str(move.move.partition))),
                         str(copy.broker),
-                        Mark(copy.state.words, severity),
+                        PageMark(copy.state.words, severity),
                         Meter(share=share, words=words, severity="ok"),
                         rate,
                         move.run or "another tool or host",
@@ -304,36 +306,38 @@ def moves_page(view: ClusterView) -> UiPage:
     ]
     program = status.reading.program
     sections = [
-        Section(
+        PageSection(
             id="moves",
-            table=Table(caption="Copies that are being made", columns=columns, rows=rows, empty="Nothing moves."),
+            table=UiTable(caption="Copies that are being made", columns=columns, rows=rows, empty="Nothing moves."),
         ),
-        Section(
+        PageSection(
             id="runs",
             title="Runs of this host" if runs else "",
-            table=Table(
+            table=UiTable(
                 caption="Runs",
                 columns=[
-                    Column("Run"),
-                    Column("State"),
-                    Column("Moves", True),
-                    Column("ETA", True),
-                    Column("Left", True, 2),
+                    PageColumn("Run"),
+                    PageColumn("State"),
+                    PageColumn("Moves", True),
+                    PageColumn("ETA", True),
+                    PageColumn("Left", True, 2),
                 ],
                 rows=runs,
             )
             if runs
             else None,
         ),
-        Section(
+        PageSection(
             id="throttles",
             title="Throttles",
             words=["Not known."] if rates is None else [] if rates else ["None is set."],
-            table=Table(caption="Throttles", columns=[Column("Broker", True), Column("Rates")], rows=throttles)
+            table=UiTable(
+                caption="Throttles", columns=[PageColumn("Broker", True), PageColumn("Rates")], rows=throttles
+            )
             if throttles
             else None,
         ),
-        Section(
+        PageSection(
             id="next",
             title="Commands",
             commands=[
@@ -355,17 +359,17 @@ def findings_page(view: ClusterView, severity: str) -> UiPage:
     choices = [("all", path, not severity)]
     choices += [(s.value, f"{path}?severity={s.value}", s.value == severity) for s in Severity]
     sections = [
-        Section(
+        PageSection(
             id="list",
             search=Search(text="", choices=choices),
-            findings=aged(status, found),
+            findings=with_ages(status, found),
             words=[] if found else ["No finding."],
         )
     ]
     if status.reading.lint is None:
         live = str(shell_command("lint", program=status.reading.program, live=True))
         sections.append(
-            Section(id="lint", title="Configuration", words=["It has not been linted from here."], commands=[live])
+            PageSection(id="lint", title="Configuration", words=["It has not been linted from here."], commands=[live])
         )
     return page_of(view, f"{count_of(len(status.findings), 'finding')} in {view.name}", "findings", sections)
 
@@ -384,8 +388,13 @@ def plans_page(view: ClusterView, plans: Sequence[PlanEntry], folder: str) -> Ui
     """The plan files of a folder, newest first; each opens with its proof."""
     if not folder:
         words = ["No folder of plans was given. To show one: kafkakit ui --plans FOLDER"]
-        return page_of(view, "No plans are shown", "plans", [Section(id="list", words=words)])
-    columns = [Column("Plan"), Column("What it does"), Column("Partitions", True, 2), Column("Made", False, 3)]
+        return page_of(view, "No plans are shown", "plans", [PageSection(id="list", words=words)])
+    columns = [
+        PageColumn("Plan"),
+        PageColumn("What it does"),
+        PageColumn("Partitions", True, 2),
+        PageColumn("Made", False, 3),
+    ]
     rows: Rows = [
         (
             p.name,
@@ -398,9 +407,9 @@ def plans_page(view: ClusterView, plans: Sequence[PlanEntry], folder: str) -> Ui
         )
         for p in plans
     ]
-    table = Table(caption="Plans, newest first", columns=columns, rows=rows, empty="The folder holds no plan.")
+    table = UiTable(caption="Plans, newest first", columns=columns, rows=rows, empty="The folder holds no plan.")
     title = f"{count_of(len(plans), 'plan')} in {folder}"
-    return page_of(view, title, "plans", [Section(id="list", table=table)])
+    return page_of(view, title, "plans", [PageSection(id="list", table=table)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -425,26 +434,28 @@ def stream_entry(route: Route) -> StreamEntry:
 def streams_page(view: ClusterView, streams: Sequence[StreamEntry] | None, error: str = "") -> UiPage:
     """The streams that the profile's control store knows, with their lanes and clusters."""
     if streams is None:
-        return page_of(view, f"Streams of {view.name}", "streams", [Section(id="list", words=[error or "Not known."])])
+        return page_of(
+            view, f"Streams of {view.name}", "streams", [PageSection(id="list", words=[error or "Not known."])]
+        )
     rows: Rows = [
-        (f"{s.name}/{lane}", [s.name, lane, place, Mark(s.operation, "note") if s.operation else "-"])
+        (f"{s.name}/{lane}", [s.name, lane, place, PageMark(s.operation, "note") if s.operation else "-"])
         for s in streams
         for lane, place in s.lanes
     ]
-    table = Table(
+    table = UiTable(
         caption="Lanes of streams",
-        columns=[Column("Stream"), Column("Lane"), Column("Written to"), Column("Under way", False, 2)],
+        columns=[PageColumn("Stream"), PageColumn("Lane"), PageColumn("Written to"), PageColumn("Under way", False, 2)],
         rows=rows[:500],
         empty="There is no stream. To make one: kafkakit streams create NAME",
     )
     return page_of(
-        view, f"{count_of(len(streams), 'stream')} of {view.name}", "streams", [Section(id="list", table=table)]
+        view, f"{count_of(len(streams), 'stream')} of {view.name}", "streams", [PageSection(id="list", table=table)]
     )
 
 
 def missing_page(view: ClusterView | None, words: str) -> UiPage:
     """What there is not, with the way back."""
-    section = Section(id="missing", words=[words])
+    section = PageSection(id="missing", words=[words])
     if view is None:
         return UiPage(title="There is no such page", active="", sections=[section], status=404)
     return page_of(view, "There is no such page", "", [section], status=404)
@@ -453,5 +464,5 @@ def missing_page(view: ClusterView | None, words: str) -> UiPage:
 def failed_page(view: ClusterView, words: str, active: str) -> UiPage:
     """A page that could not be read now."""
     return page_of(
-        view, f"{view.name}: this could not be read", active, [Section(id="failed", words=[words])], status=503
+        view, f"{view.name}: this could not be read", active, [PageSection(id="failed", words=[words])], status=503
     )

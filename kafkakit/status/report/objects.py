@@ -8,17 +8,17 @@ from kafkakit.core.findings import Severity
 from kafkakit.core.quantities import count_of, format_bytes, format_percent
 from kafkakit.core.text import few_of, sanitize, shell_command
 from kafkakit.report.report import NextCommands, Part, Remarks, Report, ResultTable, Section, attributes, records
-from kafkakit.status.decide.judgement import BrokerRow, ClusterStatus
+from kafkakit.status.decide.judgement import BrokerStatus, ClusterStatus
 from kafkakit.status.decide.objects import (
-    BrokerFacts,
-    CommitRow,
-    GroupFacts,
+    BrokerDetail,
+    CommitOfGroup,
+    GroupDetail,
     GroupRow,
-    PartitionFacts,
+    PartitionDetail,
     PartitionRow,
     PartitionWord,
     TopicChange,
-    TopicFacts,
+    TopicDetail,
     TopicRow,
     in_order,
 )
@@ -99,7 +99,7 @@ def _topic_data(row: TopicRow) -> dict[str, object]:
     }
 
 
-def topic_report(facts: TopicFacts, program: str) -> Report:
+def topic_report(facts: TopicDetail, program: str) -> Report:
     """One topic: what is set on it, its partitions worst first, and who has read it."""
     row, rows = facts.row, in_order(facts.partitions)
     sections: list[Part] = [
@@ -177,7 +177,7 @@ def _partition_data(row: PartitionRow) -> dict[str, object]:
     }
 
 
-def partition_report(facts: PartitionFacts, program: str) -> Report:
+def partition_report(facts: PartitionDetail, program: str) -> Report:
     """One partition: each replica, the ends of its log, who writes, and what throttles it."""
     row = facts.row
     name = f"{row.key.topic}/{row.key.partition}"
@@ -315,11 +315,11 @@ def brokers_report(status: ClusterStatus) -> Report:
 _BROKER_FIELDS = ("id", *_BROKERS[1:])
 
 
-def _broker_line(row: BrokerRow) -> tuple[object, ...]:
+def _broker_line(row: BrokerStatus) -> tuple[object, ...]:
     return tuple(getattr(row, name) for name in _BROKER_FIELDS)
 
 
-def broker_cells(status: ClusterStatus, row: BrokerRow) -> tuple[object, ...]:
+def broker_cells(status: ClusterStatus, row: BrokerStatus) -> tuple[object, ...]:
     """What a table shows of a broker."""
     free = None if row.total_bytes is None or row.used_bytes is None else row.total_bytes - row.used_bytes
     until = row.certificate_until
@@ -330,7 +330,7 @@ def broker_cells(status: ClusterStatus, row: BrokerRow) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def broker_report(status: ClusterStatus, row: BrokerRow, facts: BrokerFacts | None) -> Report:
+def broker_report(status: ClusterStatus, row: BrokerStatus, facts: BrokerDetail | None) -> Report:
     """One broker: findings about it, its log dirs, its largest replicas, and what is set on it."""
     program = status.reading.program
     rack = f" in rack {sanitize(row.rack)}" if row.rack else ""
@@ -446,7 +446,7 @@ def _group_data(row: GroupRow) -> dict[str, object]:
     return dict(zip(_GROUPS, values, strict=True))
 
 
-def group_report(facts: GroupFacts, program: str) -> Report:
+def group_report(facts: GroupDetail, program: str) -> Report:
     """One group: its members with their partitions, and where it stands in each."""
     about = facts.description
     name = sanitize(facts.group)
@@ -488,11 +488,11 @@ def group_report(facts: GroupFacts, program: str) -> Report:
     )
 
 
-def _commit_line(row: CommitRow) -> tuple[object, ...]:
+def _commit_line(row: CommitOfGroup) -> tuple[object, ...]:
     return (row.key.topic, row.key.partition, row.committed, row.end, row.lag, row.reader or None, row.error or None)
 
 
-def _commit_cells(row: CommitRow) -> Sequence[object]:
+def _commit_cells(row: CommitOfGroup) -> Sequence[object]:
     reader = sanitize(row.reader) if row.reader else "-"
     return (
         sanitize(row.key.topic), row.key.partition, _number(row.committed), _number(row.end),

@@ -11,9 +11,9 @@ from kafkakit.core.quantities import count_of, format_bytes, format_rough_time
 from kafkakit.core.text import few_of, sanitize
 from kafkakit.report.report import FactList, Part, Report, ResultTable, attributes
 from kafkakit.status.decide.judgement import (
-    BrokerRow,
+    BrokerStatus,
     ClusterStatus,
-    GroupLag,
+    GroupDelay,
     Health,
     PartName,
     exit_code,
@@ -261,7 +261,7 @@ def _broker_table(cluster: ClusterStatus) -> list[Part]:
     return [ResultTable(columns, [broker_cells(cluster, row) for row in unwell]), *more]
 
 
-def _is_unwell(row: BrokerRow) -> bool:
+def _is_unwell(row: BrokerStatus) -> bool:
     return row.state != "alive" or bool(row.short) or (row.fullest or 0) >= 0.85
 
 
@@ -365,7 +365,7 @@ def _finding_data(cluster: ClusterStatus, finding: Finding) -> dict[str, object]
     }
 
 
-def _broker_data(row: BrokerRow) -> dict[str, object]:
+def _broker_data(row: BrokerStatus) -> dict[str, object]:
     disk = {"used": row.used_bytes, "total": row.total_bytes, "fullest": row.fullest, "dir": row.fullest_dir}
     return {
         **attributes(row, "id rack state leaders replicas short"),
@@ -391,7 +391,9 @@ def _moves_data(cluster: ClusterStatus) -> dict[str, object] | None:
     }
 
 
-def _groups_data(is_unknown: bool, cluster: ClusterStatus, lag: Iterable[GroupLag] | None) -> dict[str, object] | None:
+def _groups_data(
+    is_unknown: bool, cluster: ClusterStatus, lag: Iterable[GroupDelay] | None
+) -> dict[str, object] | None:
     if is_unknown:
         return None
     states = Counter(g.state.value for g in cluster.reading.groups or ())

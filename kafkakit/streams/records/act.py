@@ -15,7 +15,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from typing import NoReturn
 
 from kafkakit.core.cluster_facts import FetchedBatches, ItemError, LogSpan, TopicPlaces
 from kafkakit.core.errors import (
@@ -106,10 +105,10 @@ class RecordReader:
             found.append(self.read(key, max(start, end - request.count), request.count))
         return found
 
-    def follow(self, request: TailRequest, found: Sequence[ReadResult], show: Callable[[ReadResult], None]) -> NoReturn:
+    def follow(self, request: TailRequest, found: Sequence[ReadResult], show: Callable[[ReadResult], None]) -> None:
         """Show what is written from now on, until the process is stopped."""
         after = {one.key: max(one.span.end, one.offset) for one in found}
-        while True:
+        for _ in repeat_every(self._clock, FOLLOW_S):
             spans = self._log.spans(list(after))
             for key, at in list(after.items()):
                 span = spans.get(key)
@@ -117,7 +116,6 @@ class RecordReader:
                     read = self.read(key, max(at, span.start), MOST_AT_ONCE)
                     show(read)
                     after[key] = read.entries[-1].last + 1 if read.entries else span.end
-            self._clock.sleep(FOLLOW_S)
 
     def _raw(self, key: TopicPartition, offset: int, end: int, count: int) -> list[LogEntry]:
         """The entries as the raw log has them; a sealed batch counts as one."""

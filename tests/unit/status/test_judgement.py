@@ -24,13 +24,20 @@ from kafkakit.core.cluster_facts import (
 from kafkakit.core.errors import ExitCode
 from kafkakit.core.findings import FailOn, Finding, Severity
 from kafkakit.core.model import Broker, BrokerState, LogDir, TopicPartition
-from kafkakit.status.decide.history import EVERY_S, MOST_SAMPLES, History, encode_history, read_history, with_reading
+from kafkakit.status.decide.history import (
+    EVERY_S,
+    MOST_SAMPLES,
+    StatusHistory,
+    encode_history,
+    read_history,
+    with_reading,
+)
 from kafkakit.status.decide.judgement import (
     CHECKS,
     ClusterReading,
-    GroupLag,
+    GroupDelay,
     Health,
-    LintResult,
+    LintSummary,
     Part,
     PartName,
     exit_code,
@@ -138,16 +145,16 @@ CASES: Mapping[str, tuple[ClusterReading, Severity, str]] = {
     ),
     "disk": (healthy(disks={1: disk(1, 0.86)}), Severity.WARNING, "1 /data/1 is 86% full"),
     "group-stopped": (
-        healthy(lag=(GroupLag(group="fraud", status="stopped", lag=12),)), Severity.WARNING, "12 records behind"
+        healthy(lag=(GroupDelay(group="fraud", status="stopped", lag=12),)), Severity.WARNING, "12 records behind"
     ),
-    "group-lost": (healthy(lag=(GroupLag(group="fraud", status="lost"),)), Severity.ERROR, "expired before"),
+    "group-lost": (healthy(lag=(GroupDelay(group="fraud", status="lost"),)), Severity.ERROR, "expired before"),
     "group-state": (
         healthy(groups=(GroupListing(group="g", type=GroupType.CLASSIC, state=GroupState.PREPARING),)),
         Severity.NOTE, "1 group rebalancing: g",
     ),
     "certificate": (healthy(certificates={2: NOW + timedelta(days=12)}), Severity.WARNING, "2 expires in 12d"),
     "lint": (
-        healthy(lint=LintResult(at=NOW - timedelta(hours=2), errors=("KKR201 orders",))),
+        healthy(lint=LintSummary(at=NOW - timedelta(hours=2), errors=("KKR201 orders",))),
         Severity.WARNING, "KKR201 orders",
     ),
 }  # fmt: skip
@@ -178,7 +185,7 @@ def test_a_disk_is_judged_by_what_is_usable(share: float, expected: str | None) 
 
 
 def test_a_disk_that_is_full_in_hours_is_an_error_before_it_is_full() -> None:
-    early = with_reading(History(), NOW - timedelta(hours=1), (), {1: disk(1, 0.50)})
+    early = with_reading(StatusHistory(), NOW - timedelta(hours=1), (), {1: disk(1, 0.50)})
     status = judge_cluster(healthy(disks={1: disk(1, 0.70)}), early)
     (found,) = status.findings
     assert (found.rule, found.severity) == ("disk", Severity.ERROR)
@@ -253,7 +260,7 @@ def test_the_fleet_is_as_well_as_its_worst_cluster() -> None:
 def test_how_long_a_finding_stands_is_kept_and_forgotten_with_it() -> None:
     reading = down(healthy(), 3)
     first = judge_cluster(reading)
-    history = with_reading(History(), NOW, first.findings, reading.disks)
+    history = with_reading(StatusHistory(), NOW, first.findings, reading.disks)
     later = judge_cluster(replace(reading, at=NOW + timedelta(minutes=13)), history)
     assert set(later.since.values()) == {780.0}
     assert with_reading(history, NOW + timedelta(minutes=14), (), None).since == {}
@@ -261,12 +268,12 @@ def test_how_long_a_finding_stands_is_kept_and_forgotten_with_it() -> None:
 
 @pytest.mark.parametrize("data", [None, b"", b"{", b"[]", b'{"schema":9}', b'{"disks":[{"at_s":"x"}]}', b"\xff\xfe"])
 def test_a_damaged_memory_is_no_memory(data: bytes | None) -> None:
-    assert read_history(data) == History()
+    assert read_history(data) == StatusHistory()
 
 
 @given(st.lists(st.integers(0, 4000), max_size=40))
 def test_the_memory_is_bounded_and_comes_back_as_it_was_written(steps: list[int]) -> None:
-    history, at = History(), NOW
+    history, at = StatusHistory(), NOW
     for step in steps:
         at += timedelta(seconds=step)
         history = with_reading(history, at, (), {1: disk(1, 0.5)})

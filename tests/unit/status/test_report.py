@@ -9,8 +9,8 @@ import pytest
 from kafkakit.cli.output import OutputFormat, colored_text, format_result
 from kafkakit.core.findings import FailOn
 from kafkakit.core.model import TopicPartition
-from kafkakit.status.decide.history import History, with_reading
-from kafkakit.status.decide.judgement import ClusterReading, ClusterStatus, GroupLag, Part, PartName, judge_cluster
+from kafkakit.status.decide.history import StatusHistory, with_reading
+from kafkakit.status.decide.judgement import ClusterReading, ClusterStatus, GroupDelay, Part, PartName, judge_cluster
 from kafkakit.status.report.status import nagios_report, status_report, watch_line
 from tests.unit.status.test_judgement import NOW, P7, disk, down, health, healthy, state
 
@@ -19,7 +19,7 @@ TROUBLE = down(
         partitions=health({P7: state((3,), leader=None, replicas=(3,)), TopicPartition("orders", 3): state((1,))}),
         min_isr={"payments": 2, "orders": 2},
         disks={1: disk(1, 0.91), 2: disk(2, 0.4)},
-        lag=(GroupLag(group="fraud-app", status="stopped", time_lag_ms=840_000),),
+        lag=(GroupDelay(group="fraud-app", status="stopped", time_lag_ms=840_000),),
         certificates={1: NOW + timedelta(days=12)},
     ),
     3,
@@ -87,7 +87,7 @@ def test_unwell_brokers_have_rows_on_a_wide_screen_only() -> None:
 
 def test_how_long_a_finding_stands_is_shown_from_a_minute_on() -> None:
     reading = down(healthy(), 3)
-    history = with_reading(History(), NOW, judge_cluster(reading).findings, None)
+    history = with_reading(StatusHistory(), NOW, judge_cluster(reading).findings, None)
     shown = [
         status_report(
             [judge_cluster(replace(reading, at=NOW + timedelta(seconds=s)), history)], fail_on=FailOn.ERROR, width=120

@@ -14,15 +14,15 @@ from kafkakit.core.model import Topic, TopicPartition
 from kafkakit.core.rpc import HttpPage, HttpRequest
 from kafkakit.status.act.service import (
     SESSION_COOKIE,
-    ClusterWatch,
     PlanFiles,
     Sessions,
+    StatusWatch,
     UiLook,
     UiService,
 )
 from kafkakit.status.commands.ui import asset, render
-from kafkakit.status.decide.judgement import ClusterReading, ClusterStatus, GroupLag, judge_cluster
-from kafkakit.status.decide.objects import BrokerFacts, GroupFacts, PartitionFacts, TopicFacts, topic_row
+from kafkakit.status.decide.judgement import ClusterReading, ClusterStatus, GroupDelay, judge_cluster
+from kafkakit.status.decide.objects import BrokerDetail, GroupDetail, PartitionDetail, TopicDetail, topic_row
 from kafkakit.status.decide.pages import StreamEntry
 from tests.fakes.admin import FakeClock
 from tests.unit.status.test_judgement import P7, down, health, healthy, state
@@ -36,7 +36,7 @@ def shown(reading: ClusterReading) -> ClusterReading:
     counts = {f"topic-{n:03d}": TopicCount(3, 3, int(n == 7), int(n in (7, 9)), 0) for n in range(120)}
     counts[EVIL] = TopicCount(1, 3, 0, 0, 0)
     groups = tuple(GroupListing(group=f"g{n}", type=GroupType.CLASSIC, state=GroupState.EMPTY) for n in range(60))
-    lag = (GroupLag(group="g3", status="stopped", lag=12),)
+    lag = (GroupDelay(group="g3", status="stopped", lag=12),)
     return replace(reading, partitions=replace(reading.partitions, of_topics=counts), groups=groups, lag=lag)
 
 
@@ -54,22 +54,22 @@ class Source:
             raise self.failure
         return judge_cluster(self.reading)
 
-    def topic(self, name: str) -> TopicFacts:
+    def topic(self, name: str) -> TopicDetail:
         self.asked.append(name)
         if self.failure is not None:
             raise self.failure
         if name != "orders":
             raise UsageError(f"topic {name} does not exist")
-        return TopicFacts(row=topic_row(Topic(name="orders", partitions=()), 1), partitions=(), groups=("g",))
+        return TopicDetail(row=topic_row(Topic(name="orders", partitions=()), 1), partitions=(), groups=("g",))
 
-    def partition(self, key: TopicPartition) -> PartitionFacts:
+    def partition(self, key: TopicPartition) -> PartitionDetail:
         raise UsageError("no such partition")
 
-    def broker(self, number: int) -> BrokerFacts:
+    def broker(self, number: int) -> BrokerDetail:
         raise TryLaterError("no answer in 3 s")
 
-    def group(self, name: str) -> GroupFacts:
-        return GroupFacts(group=name, description=None, commits=(), error="?")
+    def group(self, name: str) -> GroupDetail:
+        return GroupDetail(group=name, description=None, commits=(), error="?")
 
     def streams(self) -> Sequence[StreamEntry]:
         return [StreamEntry(name="orders", lanes=[("live", "orders-1 on prod")])]
@@ -84,7 +84,7 @@ class Ui:
     def __init__(self, *readings: ClusterReading, token: str = "", plans: Path | None = None) -> None:
         self.clock = FakeClock()
         self.sources = [Source(reading) for reading in readings]
-        self.watches = [ClusterWatch(f"c{number}", source, self.clock) for number, source in enumerate(self.sources)]
+        self.watches = [StatusWatch(f"c{number}", source, self.clock) for number, source in enumerate(self.sources)]
         look = UiLook(render=render, asset=asset)
         folder = PlanFiles(plans, lambda path, limit: path.read_bytes())
         self.service = UiService(self.watches, folder, look, Sessions(token=token))
@@ -226,7 +226,7 @@ def test_a_defect_of_a_reading_ends_no_watch() -> None:
 
 def test_before_the_first_reading_there_are_no_zeros() -> None:
     ui = Ui(healthy())
-    watch = ClusterWatch("c0", ui.sources[0], ui.clock)
+    watch = StatusWatch("c0", ui.sources[0], ui.clock)
     service = UiService([watch], PlanFiles(None, lambda p, n: b""), UiLook(render=render, asset=asset), Sessions())
     ui.service = service
     for path in PATHS[:1] + PATHS[1:3] + PATHS[4:5]:
