@@ -224,45 +224,7 @@ def _result(result: SarifResult, rule_index: int) -> dict[str, object]:
     }
 
 
-_SERVICE = """\
-[Unit]
-Description={what}
-Wants=network-online.target
-After=network-online.target
-
-[Service]
-Type=oneshot
-ExecStart=/bin/sh -c {script}
-TimeoutStartSec={timeout}
-{environment}# A user that may write to the places below, which must exist.
-User=kafkakit
-StateDirectory=kafkakit
-Environment=XDG_STATE_HOME=/var/lib
-{writes}NoNewPrivileges=yes
-ProtectSystem=strict
-ProtectHome=yes
-PrivateTmp=yes
-PrivateDevices=yes
-CapabilityBoundingSet=
-UMask=0022
-"""
-_RUNNING = """\
-[Unit]
-Description={what}
-Wants=network-online.target
-After=network-online.target
-
-[Service]
-Type=notify
-ExecStart={command}
-WatchdogSec=5min
-Restart=on-failure
-RestartSec=5s
-SuccessExitStatus={stopped}
-User=kafkakit
-StateDirectory=kafkakit
-Environment=XDG_STATE_HOME=/var/lib
-EnvironmentFile=-{environment}
+_CONFINED = """\
 NoNewPrivileges=yes
 ProtectSystem=strict
 ProtectHome=yes
@@ -270,7 +232,36 @@ PrivateTmp=yes
 PrivateDevices=yes
 CapabilityBoundingSet=
 UMask=0022
+"""
+_UNIT = """\
+[Unit]
+Description={what}
+Wants=network-online.target
+After=network-online.target
 
+[Service]
+"""
+_SERVICE = f"""\
+{_UNIT}Type=oneshot
+ExecStart=/bin/sh -c {{script}}
+TimeoutStartSec={{timeout}}
+{{environment}}# A user that may write to the places below, which must exist.
+User=kafkakit
+StateDirectory=kafkakit
+Environment=XDG_STATE_HOME=/var/lib
+{{writes}}{_CONFINED}"""
+_RUNNING = f"""\
+{_UNIT}Type=notify
+ExecStart={{command}}
+WatchdogSec=5min
+Restart=on-failure
+RestartSec=5s
+SuccessExitStatus={{stopped}}
+User=kafkakit
+StateDirectory=kafkakit
+Environment=XDG_STATE_HOME=/var/lib
+EnvironmentFile=-{{environment}}
+{_CONFINED}
 [Install]
 WantedBy=multi-user.target
 """

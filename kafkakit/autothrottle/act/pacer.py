@@ -51,7 +51,6 @@ from kafkakit.autothrottle.decide.pacer import (
 )
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, MetricSample, ResourceKind
 from kafkakit.core.errors import ConflictError, InputError, KafkakitError, TryLaterError
-from kafkakit.core.findings import MIN_ISR, usual_min_isr
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import count_of, epoch_ms
 from kafkakit.core.rights import THROTTLED
@@ -66,7 +65,7 @@ from kafkakit.execution.act.leases import (
     access_or_busy,
     held_lease,
 )
-from kafkakit.execution.act.retrier import Retrier, RetryingReader
+from kafkakit.execution.act.retrier import Retrier, RetryingReader, read_usual_min_isr
 from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.act.throttles import Throttles
 from kafkakit.execution.decide.journal import ConfigKey, JournalSubject, RunState, change_to_data
@@ -411,12 +410,11 @@ class MoveLooks:
         """Add counts over the partitions that do not move; reads the metadata of the whole cluster."""
         snapshot = self._admin.snapshot(now=self._clock.now(), sizes=False)
         alive = sorted(b.id for b in snapshot.brokers if b.is_alive)
-        told = self._admin.broker_settings(alive[:1], [MIN_ISR])
         still = tuple(
             replace(t, partitions=tuple(p for p in t.partitions if (t.name, p.partition) not in look.live.running))
             for t in snapshot.topics
         )
-        health = health_of(replace(snapshot, topics=still), usual_min_isr(told.values()))
+        health = health_of(replace(snapshot, topics=still), read_usual_min_isr(self._admin, alive))
         return replace(observed, under_replicated=health.under_replicated, under_min_isr=health.under_min_isr)
 
     def standing(self, look: SeenMoves, overridden: Collection[int]) -> tuple[MoveGoal, ...]:

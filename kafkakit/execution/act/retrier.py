@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 
 from kafkakit.core.cluster_facts import BrokerLogDirs, FetchedBatches
 from kafkakit.core.errors import ConnectRefusedError, LeaseLostError, TryLaterError
+from kafkakit.core.findings import MIN_ISR, usual_min_isr
 from kafkakit.core.model import BROKER_TAGS, TAGS_ROOT, TOPIC_TAGS, TagSet, TopicPartition, decode_tags
 from kafkakit.core.quantities import format_bytes, format_rate, format_rough_time
 from kafkakit.core.rights import CommandRights
@@ -64,6 +65,11 @@ class Retrier:
             else:
                 self._has_answered = True
                 return answer
+
+
+def read_usual_min_isr(admin: ClusterAdmin, alive: Sequence[int]) -> int:
+    """What the first of these uses for topics without a `min.insync.replicas` of their own; 1 without any broker."""
+    return usual_min_isr(admin.broker_settings(alive[:1], [MIN_ISR]).values() if alive else ())
 
 
 class RetryingReader:

@@ -15,10 +15,9 @@ from kafkakit.core.cluster_facts import BrokerLogDirs, ResourceKind
 from kafkakit.core.errors import (
     stopped_run,
 )
-from kafkakit.core.findings import MIN_ISR, usual_min_isr
 from kafkakit.core.lease import HeldLease
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
-from kafkakit.execution.act.retrier import Retrier
+from kafkakit.execution.act.retrier import Retrier, read_usual_min_isr
 from kafkakit.execution.decide.journal import Promise
 from kafkakit.execution.decide.plan_state import LiveState
 from kafkakit.execution.decide.status import StatusContext, StatusView, judge
@@ -184,8 +183,7 @@ class StatusObserver:
         began_s = self._clock.monotonic()
         snapshot = self._admin.snapshot(now=self._clock.now(), sizes=False)
         alive = sorted(b.id for b in snapshot.brokers if b.is_alive)
-        reported = self._admin.broker_settings(alive[:1], [MIN_ISR])
-        self._health = health_of(snapshot, usual_min_isr(reported.values()))
+        self._health = health_of(snapshot, read_usual_min_isr(self._admin, alive))
         dirs: dict[int, BrokerLogDirs] = dict(self._admin.log_dirs(alive)) if alive else {}
         self._inside = frozenset(TopicPartitionReplica(*k, b) for b, a in dirs.items() for k in a.futures)
         brokers = self._admin.dynamic_configs(ResourceKind.BROKER, [str(b) for b in alive])

@@ -98,11 +98,6 @@ class _Reader:
         return tuple((number, branches.branch) for number, branches in self.open)
 
 
-def has_statements(text: str) -> bool:
-    """True for a text with a line that is only statements of a template, or comments of one."""
-    return any(mark in text for mark in _MARKS) and any(line.is_statement for line in _lines(text)[0])
-
-
 def branches_of(text: str) -> Callable[[int], tuple[tuple[int, int], ...]]:
     """Tells for an offset of the text in which branches of which conditions and loops it stands."""
     lines = _lines(text)[0]

@@ -250,9 +250,6 @@ def _bytes_field(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
     return data[at : at + size], at + size
 
 
-MAX_INFLATED_FOR_TIMES = 8 << 20
-"""A batch that inflates to more is judged by its header."""
-
 NO_TIME = -1
 _COMMIT = b"\0\1"
 """The type in a marker's key, after its version."""

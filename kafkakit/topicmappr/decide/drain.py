@@ -156,7 +156,7 @@ def decide_drain(
 
     Counts over all topics come out as even as can be, or, when placed by storage, free bytes; `facts` say where
     sizes come from. A partition that finds no place is left as it is and named in `reasons`. What a budget has no
-    room for waits (`serve` says which changes go first). Cost: one small flow, or that of `rebuild_bytes.tightening`,
+    room for waits (`serve` says which changes go first). Cost: one small flow, or that of `place_task`,
     again while copies find no log dir (`fit_dirs`).
     """
     watch = with_budget(watch)

@@ -13,9 +13,10 @@ from typing import Protocol
 
 from kafkakit.core.cluster_facts import ClusterInfo, ItemError, PartitionState, ResourceKind
 from kafkakit.core.errors import KafkakitError, OperationFailedError
-from kafkakit.core.findings import MIN_ISR, least_in_sync, min_isr_of, stops_above_replicas, usual_min_isr
+from kafkakit.core.findings import least_in_sync, min_isr_of, stops_above_replicas
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms
+from kafkakit.execution.act.retrier import read_usual_min_isr
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.data import ClusterClients
 from kafkakit.ports.stores import ControlStore
@@ -177,8 +178,7 @@ def _rack(state: PartitionState | None, racks: Mapping[int, str]) -> str:
 
 def _min_isr(clients: ClusterClients, info: ClusterInfo, topics: Collection[str]) -> dict[str, int]:
     alive = [broker.id for broker in info.brokers if broker.is_alive]
-    settings = clients.admin.broker_settings(alive[:1], (MIN_ISR,)) if alive else {}
-    usual = usual_min_isr(settings.values())
+    usual = read_usual_min_isr(clients.admin, alive)
     own = clients.admin.dynamic_configs(ResourceKind.TOPIC, topics)
     return {topic: min_isr_of(own.get(topic, {}), usual) for topic in topics}
 
