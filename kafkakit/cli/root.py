@@ -65,7 +65,7 @@ class CommandSource:
     also: "tuple[CommandSource, ...]" = ()
 
 
-_OBJECTS, _CHANGES = "kafkakit.status.commands.objects", "kafkakit.status.commands.changes"
+_OBJECTS = "kafkakit.status.commands.objects"
 
 ENTRIES: tuple[CommandSource, ...] = (
     CommandSource(
@@ -88,24 +88,14 @@ ENTRIES: tuple[CommandSource, ...] = (
     CommandSource(
         "autothrottle", "kafkakit.autothrottle.commands.app", "Throttle the moves of any tool while they run."
     ),
-    CommandSource(
-        "topic",
-        _OBJECTS,
-        "List, describe, create, alter and delete topics.",
-        app="topic_app",
-        also=(
-            CommandSource("create", _CHANGES, "Create a topic.", is_group=False, app="create_app"),
-            CommandSource("alter", _CHANGES, "Add partitions to a topic.", is_group=False, app="alter_app"),
-            CommandSource("delete", _CHANGES, "Delete a topic and its records.", is_group=False, app="delete_app"),
-        ),
-    ),
+    CommandSource("topic", _OBJECTS, "List, describe, create, alter and delete topics.", app="topic_app"),
     CommandSource("partition", _OBJECTS, "List and describe partitions.", app="partition_app"),
     CommandSource("group", _OBJECTS, "List and describe consumer groups.", app="group_app"),
     CommandSource(
         "record", "kafkakit.streams.records.commands", "Show the newest records of a topic.", app="record_app"
     ),
-    CommandSource("acl", _CHANGES, "List access control lists.", app="acl_app"),
-    CommandSource("quota", _CHANGES, "List client quotas.", app="quota_app"),
+    CommandSource("acl", _OBJECTS, "List access control lists.", app="acl_app"),
+    CommandSource("quota", _OBJECTS, "List client quotas.", app="quota_app"),
     CommandSource("cluster", _OBJECTS, "Describe the cluster.", app="cluster_app"),
     CommandSource(
         "broker",

@@ -12,7 +12,7 @@ import hmac
 import secrets
 import threading
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -33,7 +33,7 @@ from kafkakit.status.act.reading import HistoryFile, Reader, StatusSources
 from kafkakit.status.decide import object_pages, pages
 from kafkakit.status.decide.judgement import ClusterStatus, PartName
 from kafkakit.status.decide.objects import BrokerDetail, GroupDetail, PartitionDetail, TopicDetail, parse_partition
-from kafkakit.status.decide.page_parts import NAV, Address, ClusterView, LagSample, UiPage, read_address
+from kafkakit.status.decide.page_parts import NAV, Address, ClusterView, LagSample, PageFrame, UiPage, read_address
 from kafkakit.status.decide.pages import PlanEntry, StreamEntry, stream_entry
 from kafkakit.streams.routes.api_act import RouteStore
 from kafkakit.topicmappr.api import report_page
@@ -223,7 +223,7 @@ class StatusWatch:
 class UiLook:
     """How pages are made: `render` makes HTML of one, `asset` gives a style or script by its name."""
 
-    render: Callable[[UiPage, Mapping[str, object]], bytes]
+    render: Callable[[UiPage, PageFrame], bytes]
     asset: Callable[[str], str]
 
 
@@ -300,9 +300,8 @@ class UiService:
         return page if isinstance(page, HttpPage) else self._html(page)
 
     def _html(self, page: UiPage) -> HttpPage:
-        names = list(self._watches)
-        values = {"clusters": names, "is_fleet": not self._only, "nav": NAV, "needs_login": bool(self._sessions.token)}
-        return HttpPage(body=self._look.render(page, values), media=_HTML, status=page.status, headers=_headers())
+        body = self._look.render(page, PageFrame(nav=NAV, is_fleet=not self._only))
+        return HttpPage(body=body, media=_HTML, status=page.status, headers=_headers())
 
     def _asset(self, name: str) -> HttpPage:
         media = ASSETS.get(name)
@@ -322,9 +321,7 @@ class UiService:
                 return HttpPage(body=b"", media=_HTML, status=303, headers=(("Location", "/"), ("Set-Cookie", cookie)))
             failed = True
         page = UiPage(title="Log in to kafkakit", active="login", sections=(), status=401 if failed else 200)
-        body = self._look.render(
-            page, {"clusters": (), "is_fleet": False, "nav": (), "failed": failed, "needs_login": False}
-        )
+        body = self._look.render(page, PageFrame(failed=failed))
         return HttpPage(body=body, media=_HTML, status=page.status, headers=_headers())
 
     def _page(self, request: HttpRequest) -> UiPage | HttpPage:

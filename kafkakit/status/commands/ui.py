@@ -15,13 +15,11 @@ from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.core.options import option
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from kafkakit.cli.context import CliContext
     from kafkakit.config.security import Security
     from kafkakit.status.act.service import Sessions, StatusWatch
     from kafkakit.status.commands.status import StatusClusters
-    from kafkakit.status.decide.page_parts import UiPage
+    from kafkakit.status.decide.page_parts import PageFrame, UiPage
 
 app = new_group("Serve one read-only page for all of it.")
 LISTEN = "127.0.0.1:9100"
@@ -131,11 +129,11 @@ def _watch(cli: CliContext, stack: ExitStack, choice: StatusClusters) -> StatusW
     return StatusWatch(choice.name, LiveCluster(StatusReader(sources), history, sources, control), system_clock())
 
 
-def render(page: UiPage, values: Mapping[str, object]) -> bytes:
+def render(page: UiPage, frame: PageFrame) -> bytes:
     """The HTML of a page."""
     from kafkakit.report.pages import html_page
 
-    return html_page("ui.html", title=page.title, page=page, **{"failed": False, **values})
+    return html_page("ui.html", title=page.title, page=page, frame=frame)
 
 
 def asset(name: str) -> str:

@@ -160,6 +160,15 @@ class Address:
         return "&".join(f"{k}={uri_part(str(v))}" for k, v in values.items() if v not in ("", 1))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageFrame:
+    """What stands around a page: the links to others, and whether a login just failed."""
+
+    nav: Sequence[tuple[str, str]] = ()
+    is_fleet: bool = False
+    failed: bool = False
+
+
 def read_address(query: Mapping[str, str]) -> Address:
     """The address of a list; what cannot be meant is left out."""
     page = query.get("page", "1")
