@@ -187,7 +187,11 @@ def _health(facts: DoctorFacts, info: ClusterInfo, partitions: PartitionHealth) 
     reading = ClusterReading(
         profile="", at=datetime.fromtimestamp(0, UTC), info=info, partitions=partitions, min_isr=facts.min_isr
     )
-    errors = [f.message for f in judge_cluster(reading).findings if f.severity is Severity.ERROR]
+    errors = [
+        f.message
+        for f in judge_cluster(reading).findings
+        if f.severity is Severity.ERROR and not f.where.startswith("broker ")  # each has a check of its own
+    ]
     if not errors:
         return Check(name="cluster health", status=Status.OK, detail=f"{partitions.partitions:,} partitions are led")
     return _fail("cluster health", "; ".join(errors), f"see what is wrong: {shell_command('status')}")

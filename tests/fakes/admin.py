@@ -38,6 +38,7 @@ from kafkakit.core.cluster_facts import (
     Quotas,
     ResourceKind,
     StorageReading,
+    TopicCount,
     Voter,
 )
 from kafkakit.core.errors import TryLaterError
@@ -73,6 +74,7 @@ DEFAULT_SETTINGS = {
     "replica.fetch.backoff.ms": "1000",
     "replication.quota.window.num": "11",
 }
+TOPIC_DEFAULTS = {"retention.ms": "604800000"}
 NO_AUTHORIZER = ItemError(name="SecurityDisabledError")
 ItemResult = ItemError | None
 R = TypeVar("R")
@@ -291,14 +293,16 @@ class FakeCluster:
             replicas=Counter(sorted(b for p in states.values() for b in p.replicas)),
             not_preferred=sum(p.leader not in (None, p.replicas[0]) for p in states.values()),
             unwell=unwell,
+            of_topics={name: _counted(topic) for name, topic in sorted(self.topics.items())},
         )
 
     def topic_settings(self, topics: Collection[str], keys: Collection[str]) -> Mapping[str, Mapping[str, str]]:
+        """As the first broker that answers has them, where the topic has none of its own."""
         self._read("topic_settings")
-        return {
-            name: {key: found for key in keys if (found := self.topics[name].configs.get(key)) is not None}
-            for name in sorted(set(topics) & set(self.topics))
-        }
+        answering = [b for b in sorted(self.brokers) if self.replication.serving(b)]
+        usual = {**TOPIC_DEFAULTS, **(self._in_force(answering[0]) if answering else {})}
+        found = {name: {**usual, **self.topics[name].configs} for name in sorted(set(topics) & set(self.topics))}
+        return {name: {key: v[key] for key in sorted(set(keys)) if key in v} for name, v in found.items()}
 
     def unregister_broker(self, broker: int) -> ItemError | None:
         def effect() -> ItemResult:
@@ -406,10 +410,13 @@ class FakeCluster:
         self._read("broker_settings")
         found: dict[int, Mapping[str, str]] = {}
         for broker in sorted(b for b in set(brokers) if self.replication.serving(b)):
-            static = {**self.static_settings, **self.own_static.get(broker, {})}
-            values = {**DEFAULT_SETTINGS, **static, **self.dynamic_default, **self.brokers[broker].configs}
+            values = self._in_force(broker)
             found[broker] = {k: values[k] for k in sorted(set(keys)) if k in values}
         return found
+
+    def _in_force(self, broker: int) -> dict[str, str]:
+        static = {**self.static_settings, **self.own_static.get(broker, {})}
+        return {**DEFAULT_SETTINGS, **static, **self.dynamic_default, **self.brokers[broker].configs}
 
     def broker_configs(
         self, brokers: Collection[int], *, defaults: bool = False
@@ -487,7 +494,7 @@ class FakeCluster:
             if sorted(assignments) != list(range(first, first + more)):
                 return ItemError(name="InvalidPartitionsError")
             if not all(self._valid_list(replicas) for replicas in assignments.values()):
-                return ItemError(name="InvalidReplicaAssignmentError")
+                return ItemError(name="InvalidReplicationAssignmentError")
             made = FakeTopic(topic, found.topic_id, dict(found.partitions), dict(found.configs))
             self.add_topic(topic, assignments, configs=found.configs)
             made.partitions.update(self.topics[topic].partitions)
@@ -851,3 +858,14 @@ def _concerns(binding: AclBinding, name: str) -> bool:
     if binding.pattern is AclPattern.PREFIXED:
         return name.startswith(binding.name)
     return binding.name in (name, "*")
+
+
+def _counted(topic: FakeTopic) -> TopicCount:
+    found = list(topic.partitions.values())
+    return TopicCount(
+        partitions=len(found),
+        replication=max((len(p.replicas) for p in found), default=0),
+        offline=sum(p.leader is None for p in found),
+        short=sum(len(p.isr) < len(p.replicas) for p in found),
+        not_preferred=sum(p.leader not in (None, p.replicas[0]) for p in found),
+    )

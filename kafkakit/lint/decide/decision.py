@@ -12,6 +12,8 @@ from functools import cache
 
 import msgspec
 
+from kafkakit.core.documents import decode_json
+from kafkakit.core.errors import InputError
 from kafkakit.core.findings import FailOn, Finding, Severity, fingerprint_of
 from kafkakit.core.options import REPEATED, option, parsed_option
 from kafkakit.core.text import sanitize
@@ -398,7 +400,7 @@ def kept_findings(findings: Sequence[Finding], at_s: float) -> bytes:
 def read_kept_findings(data: bytes) -> KeptFindings | None:
     """What was kept; None for a damaged file and for one of a later version."""
     try:
-        found = msgspec.json.decode(data, type=KeptFindings)
-    except (msgspec.DecodeError, RecursionError):
+        found = decode_json(data, KeptFindings, "findings")
+    except InputError:
         return None
     return found if found.schema == 1 else None

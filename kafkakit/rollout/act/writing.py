@@ -20,13 +20,13 @@ from kafkakit.core.cluster_facts import (
     ResourceKind,
 )
 from kafkakit.core.errors import InputError, KafkakitError, LeaseLostError, RefusedError, TryLaterError, UsageError
-from kafkakit.core.findings import MIN_ISR, min_isr_of, stops_above_replicas, usual_min_isr
+from kafkakit.core.findings import min_isr_of, stops_above_replicas
 from kafkakit.core.journal_lines import RecordKind
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.text import few_of, shell_command
 from kafkakit.execution.act.journal_files import DiskFile, LineFile, LineJournal
-from kafkakit.execution.act.retrier import Retrier
+from kafkakit.execution.act.retrier import Retrier, read_usual_min_isr
 from kafkakit.execution.act.throttles import SHOW_TIMEOUT_S
 from kafkakit.execution.decide.journal import ConfigKey
 from kafkakit.lint.api import Pieces
@@ -478,9 +478,8 @@ class PartitionWatch:
 
 
 def min_isr_by_topic(snapshot: ClusterSnapshot, admin: ClusterAdmin) -> dict[str, int]:
-    """How many copies of each topic must be in sync: its own setting, else the lowest that a broker runs with."""
-    alive = [b.id for b in snapshot.brokers if b.is_alive]
-    usual = usual_min_isr(admin.broker_settings(alive, [MIN_ISR]).values())
+    """How many copies of each topic must be in sync: its own setting, else the largest that a broker runs with."""
+    usual = read_usual_min_isr(admin, [b.id for b in snapshot.brokers if b.is_alive])
     return {t.name: min_isr_of(t.configs, usual) for t in snapshot.topics}
 
 

@@ -81,6 +81,7 @@ class StatusSources:
     lag: Callable[[], tuple[GroupDelay, ...]] | None = None
     lint: Callable[[str], LintSummary | None] = field(default=lambda cluster_id: None)
     operations: Callable[[str], tuple[OpenOperation, ...]] = field(default=lambda cluster_id: ())
+    sandbox: str = ""
 
 
 class Reader(Protocol):
@@ -154,7 +155,9 @@ class StatusReader:
 
     def _read_control(self, parts: "PartReader") -> ClusterReading:
         sources = self._sources
-        reading = ClusterReading(profile=sources.profile, at=sources.clock.now(), program=sources.program)
+        reading = ClusterReading(
+            profile=sources.profile, at=sources.clock.now(), program=sources.program, sandbox=sources.sandbox
+        )
         info = parts.read(PartName.BROKERS, lambda: self._opened_admin().cluster())
         if info is None:
             parts.same(PartName.PARTITIONS, PartName.CONTROLLER, PartName.DISK, PartName.MOVES, PartName.THROTTLES)

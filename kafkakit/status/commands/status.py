@@ -244,11 +244,25 @@ def cluster_sources(cli: CliContext, stack: ExitStack, choice: StatusClusters) -
         runs=lambda cluster_id: KnownRuns(settings.state_dir, cluster_id),
         lease=lease,
         lint=lint,
+        sandbox=_sandbox_of(settings),
         operations=lambda cluster_id: operations_of(session.control, program),
         certificate_until=(lambda host, port: wiring.certificate_end(host, port, PART_LIMIT_S, security))
         if security.protocol.uses_tls
         else None,
     )
+
+
+def _sandbox_of(settings: Settings) -> str:
+    """The sandbox of this host that the settings lead to; empty for another cluster."""
+    from kafkakit.core.errors import KafkakitError
+    from kafkakit.sandbox.api_act import store_of
+
+    try:
+        state = store_of(settings.profile or "", settings.state_dir, settings.config_dir).load()
+    except KafkakitError:
+        return ""
+    is_there = state is not None and state.layout.bootstrap_servers == settings.bootstrap_servers
+    return settings.profile or "" if is_there else ""
 
 
 def _width() -> int:

@@ -11,6 +11,8 @@ from datetime import datetime
 import msgspec
 
 from kafkakit.core.cluster_facts import BrokerLogDirs
+from kafkakit.core.documents import decode_json
+from kafkakit.core.errors import InputError
 from kafkakit.core.findings import Finding
 from kafkakit.core.model import LogDir
 
@@ -41,8 +43,8 @@ NO_HISTORY = StatusHistory()
 def read_history(data: bytes | None) -> StatusHistory:
     """The file's content; empty for none, for a damaged one and for one of a later version."""
     try:
-        found = msgspec.json.decode(data or b"{}", type=StatusHistory)
-    except (msgspec.DecodeError, RecursionError):
+        found = decode_json(data or b"{}", StatusHistory, "history")
+    except InputError:
         return StatusHistory()
     return found if found.schema == SCHEMA else StatusHistory()
 

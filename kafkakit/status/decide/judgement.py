@@ -19,7 +19,17 @@ from kafkakit.core.cluster_facts import (
     Quorum,
 )
 from kafkakit.core.errors import ExitCode
-from kafkakit.core.findings import FailOn, Finding, Rule, Severity, fails, in_order, shorten
+from kafkakit.core.findings import (
+    FailOn,
+    Finding,
+    Rule,
+    Severity,
+    fails,
+    in_order,
+    least_in_sync,
+    shorten,
+    stops_above_replicas,
+)
 from kafkakit.core.model import BrokerState, LogDir, TopicPartition
 from kafkakit.core.quantities import count_of, format_bytes, format_rough_time
 from kafkakit.core.text import ShellCommand, few_of, shell_command
@@ -103,6 +113,7 @@ class ClusterReading:
 
     `min_isr` has topics with a partition that is not whole, `disks` the log dirs without their replicas, `rates` each
     broker's replication throttles, `certificates` when that of each broker's listener ends (empty without TLS).
+    `sandbox` names the sandbox that it is, whose brokers kafkakit can start; empty for other clusters.
     """
 
     profile: str
@@ -122,6 +133,7 @@ class ClusterReading:
     lint: LintSummary | None = None
     operations: tuple[OpenOperation, ...] | None = None
     program: str = "kafkakit"
+    sandbox: str = ""
 
     def failure_of(self, name: PartName) -> str:
         """Why a part was not read; empty if it was."""
@@ -391,15 +403,38 @@ class _Judge:
             broker = self._brokers.get(number)
             rack = f" (rack {broker.rack})" if broker and broker.rack else ""
             held = count_of(holding.get(number, 0), "replica")
-            show = self._show("broker describe", str(number))
+            show = self._start(number)
             if state == "hangs":
                 disks = self._reading.disks or {}
                 why = disks[number].error
                 yield BROKER_HANGS.finding(
                     f"broker {number}", f"{number}{rack} is alive but does not answer: {why}", show
                 )
+            elif self._reading.partitions is not None and not holding.get(number):
+                # Nothing is missing without it: it waits to be taken off the list.
+                gone = self._show("broker decommission", str(number))
+                yield _as(BROKER_DOWN, Severity.NOTE).finding(
+                    f"broker {number}", f"{number}{rack} is down and holds no replica", gone
+                )
             else:
                 yield BROKER_DOWN.finding(f"broker {number}", f"{number}{rack} is down; {held}", show)
+
+    def _start(self, broker: int) -> str:
+        """What starts a broker again, where kafkakit can; else what shows it."""
+        if self._reading.sandbox:
+            return self._show("sandbox restart", str(broker), name=self._reading.sandbox)
+        return self._show("broker describe", str(broker))
+
+    def _repair(self, keys: Sequence[TopicPartition]) -> str:
+        """What puts replicas in the place of lost ones, if all that are missing are lost and others can take them."""
+        lost = {b for b, answer in (self._reading.disks or {}).items() if any(d.error for d in answer.log_dirs)}
+        for key in keys:
+            state = self._unwell[key]
+            missing = [b for b in self._without_moves(key) if b not in state.isr]
+            others = [b for b in self._brokers if self._is_alive(b) and b not in state.replicas]
+            if any(self._is_alive(b) and b not in lost for b in missing) or len(others) < len(missing):
+                return ""
+        return self._show("topicmappr repair", plan="repair.json")
 
     # -- partitions
 
@@ -418,9 +453,12 @@ class _Judge:
         return len(self._unwell[key].isr) < len(self._without_moves(key))
 
     def _minimum(self, key: TopicPartition) -> int | None:
-        """What acks=all needs: never more than the partition has replicas."""
+        """What acks=all needs."""
         minimum = self._reading.min_isr.get(key.topic)
-        return None if minimum is None else min(minimum, len(self._without_moves(key)))
+        if minimum is None:
+            return None
+        stops = stops_above_replicas(self._reading.info.kafka_version if self._reading.info else None)
+        return least_in_sync(minimum, len(self._without_moves(key)), stops=stops)
 
     def _is_under(self, key: TopicPartition) -> bool:
         minimum = self._minimum(key)
@@ -457,21 +495,19 @@ class _Judge:
     def _partition_finding(
         self, rule: Rule, keys: Sequence[TopicPartition], words: Callable[[TopicPartition], str]
     ) -> Iterator[Finding]:
-        if not keys:
-            return
         new = [key for key in keys if key not in self._named]
+        if not new:  # worse is known of each
+            return
         self._named.update(keys)
-        names = tuple(f"{key.topic}/{key.partition}" for key in (new or keys))
-        first = (new or keys)[0]
-        if len(keys) == 1 and new:
-            message = words(first)
-        elif not new:
-            message = f"{count_of(len(keys), 'partition')}, all named above"
+        names = tuple(f"{key.topic}/{key.partition}" for key in new)
+        if len(keys) == 1:
+            message = words(new[0])
         else:
             above = "; not named above" if len(new) < len(keys) else ""
             message = f"{count_of(len(keys), 'partition')}{above}: {shorten(names)}"
-        show = self._show("partition describe", names[0])
-        yield rule.finding("partitions", message, show, len(keys), names)
+        # A broker that restarts is back sooner than copies are made: only what stops clients is worth them.
+        mend = self._repair(keys) if rule is UNDER_MIN_ISR else ""
+        yield rule.finding("partitions", message, mend or self._show("partition describe", names[0]), len(keys), names)
 
     def _offline_words(self, key: TopicPartition) -> str:
         replicas = ", ".join(f"{b}{'' if self._is_alive(b) else ' (down)'}" for b in self._unwell[key].replicas)
@@ -497,7 +533,9 @@ class _Judge:
             for place in answer.log_dirs:
                 if place.error:
                     yield DIR_OFFLINE.finding(
-                        f"broker {number} {place.path}", f"{number} {place.path} is offline: {place.error}", show
+                        f"broker {number} {place.path}",
+                        f"{number} {place.path} is offline: {place.error}",
+                        self._start(number),
                     )
                     continue
                 share = _share(place)

@@ -118,7 +118,7 @@ def topic_report(facts: TopicDetail, program: str) -> Report:
         groups = few_of(map(sanitize, facts.groups)) if facts.groups else "none"
         sections.append(f"groups with commits on it: {groups}")
     lag = shell_command("streams lag once", program=program, topic=row.name)
-    change = shell_command("config plan", program=program, topics=row.name, plan="plan.json", set="KEY=VALUE")
+    change = shell_command("config plan", "KEY=VALUE", program=program, topics=row.name, plan="plan.json")
     sections += ["", NextCommands([str(lag), str(change)])]
     return Report(
         command="topic describe",

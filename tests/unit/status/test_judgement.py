@@ -201,12 +201,46 @@ def test_a_partition_is_named_by_the_worst_of_its_findings_only_and_counts_overl
     texts = {f.rule: f.message for f in status.findings}
     assert "payments/7" in texts["offline"]
     assert "not named above: orders/3" in texts["under-min-isr"]
-    assert texts["under-replicated"] == "2 partitions, all named above"
+    assert "under-replicated" not in texts
 
 
 def test_min_isr_above_the_number_of_replicas_is_not_counted_twice() -> None:
     reading = healthy(partitions=health({P7: state((1,), replicas=(1,))}), min_isr={"payments": 2})
     assert judge_cluster(reading).findings == ()
+
+
+@pytest.mark.parametrize(("version", "needs"), [("3.6.1", 3), ("3.9.0", 2), (None, 2)])
+def test_before_kafka_3_7_a_minimum_above_the_replicas_stops_writes(version: str | None, needs: int) -> None:
+    reading = healthy(partitions=health({P7: state((1,), replicas=(1, 2))}), min_isr={"payments": 3})
+    assert reading.info is not None
+    reading = replace(reading, info=replace(reading.info, kafka_version=version))
+    assert f"1 in sync, needs {needs};" in named(reading, "under-min-isr").message
+
+
+def test_copies_are_offered_where_replicas_are_lost_and_others_can_take_them() -> None:
+    lost = down(down(healthy(partitions=health({P7: state((1,))}), min_isr={"payments": 2}), 2), 3)
+    show, mend = "partition describe payments/7", "topicmappr repair --plan repair.json"
+    assert named(lost, "under-min-isr").hint.endswith(show)  # nobody else is there
+    roomy = healthy(partitions=health({P7: state((1,), replicas=(1, 2))}), min_isr={"payments": 2})
+    assert named(roomy, "under-min-isr").hint.endswith(show)  # 2 is alive: it may catch up
+    assert named(down(roomy, 2), "under-min-isr").hint.endswith(mend)
+    failed = replace(roomy, disks={2: disk(2, 0.1, error="KAFKA_STORAGE_ERROR")})
+    assert named(failed, "under-min-isr").hint.endswith(mend)
+
+
+def test_a_broker_of_a_sandbox_is_started_by_the_line_that_names_it() -> None:
+    dead = down(healthy(sandbox="trial"), 3)
+    assert named(dead, "broker-down").hint == "kafkakit --profile prod sandbox restart 3 --name trial"
+    failed = healthy(sandbox="trial", disks={1: disk(1, 0.1, error="KAFKA_STORAGE_ERROR")})
+    assert named(failed, "dir-offline").hint == "kafkakit --profile prod sandbox restart 1 --name trial"
+    assert named(replace(dead, sandbox=""), "broker-down").hint.endswith("broker describe 3")
+
+
+def test_a_dead_broker_without_replicas_is_a_note_that_says_how_to_take_it_off_the_list() -> None:
+    found = named(down(healthy(partitions=health({}, replicas={1: 45, 2: 45})), 3), "broker-down")
+    assert (found.severity, found.hint.endswith("broker decommission 3")) == (Severity.NOTE, True)
+    unread = down(healthy(partitions=None), 3)
+    assert named(unread, "broker-down").severity is Severity.ERROR
 
 
 def test_a_broker_that_only_replica_lists_name_is_down() -> None:
