@@ -13,6 +13,7 @@ from kafkakit.core.cluster_facts import (
 from kafkakit.core.errors import KafkakitError, OperationFailedError, TooOldError, UsageError
 from kafkakit.core.findings import MIN_ISR, min_isr_of
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.text import few_of
 from kafkakit.execution.decide.throttle import LIST_KEYS, split_list
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
@@ -89,9 +90,12 @@ def _commits(
     return {} if found is None or isinstance(found, ItemError) else found
 
 
-def read_partitions(admin: ClusterAdmin, clock: Clock, wanted: str) -> list[PartitionRow]:
-    """The partitions of the topics that are wanted, all without a choice."""
+def read_partitions(admin: ClusterAdmin, clock: Clock, wanted: str, broker: int | None = None) -> list[PartitionRow]:
+    """The partitions of the topics that are wanted, all without a choice; `UsageError` for an unknown `broker`."""
     snapshot = admin.snapshot(now=clock.now(), sizes=False)
+    known = {b.id for b in snapshot.brokers} | {b for _, p in snapshot.partitions() for b in p.replicas}
+    if broker is not None and broker not in known:
+        raise UsageError(f"broker {broker} is not in the cluster", hint=f"it has {few_of(sorted(known))}")
     names = frozenset(chosen_topics(snapshot, wanted, internal=True))
     minimum = min_isr_of_topics(admin, names)
     return [

@@ -208,7 +208,6 @@ def _grow(cli: CliContext, request: PlaceRequest, consent: Consent, *, settings:
     from kafkakit.topicmappr.api import decide_place
 
     command = "topic create" if is_new else "topic alter"
-    consent.require_possible(cli)
     with open_access(cli, command, dry_run=consent.dry_run) as access:
         admin = access.admin
         snapshot = admin.snapshot(now=access.clock.now(), sizes=False)
@@ -260,7 +259,6 @@ def topic_delete(ctx: typer.Context, consent: Consent, topic: Existing) -> int:
     from kafkakit.status.report.objects import topic_change_report
 
     cli = cli_context(ctx)
-    consent.require_possible(cli)
     with open_access(cli, "topic delete", dry_run=consent.dry_run) as access:
         states = access.admin.partition_states([topic])
         if not states:
@@ -336,7 +334,7 @@ def partition_list(ctx: typer.Context, form: ListOutput, which: PartitionFilter,
     cli, keep = cli_context(ctx), which.keep()
     form.take(cli)
     with open_session(cli, read_only=True) as session:
-        rows = read_partitions(session.admin, session.clock, topics)
+        rows = read_partitions(session.admin, session.clock, topics, which.broker)
     return form.finish(cli, partitions_report([row for row in rows if keep(row)]))
 
 

@@ -186,8 +186,11 @@ def _in_fleet(cli: CliContext, entry: FleetCluster, folder: Path) -> Settings:
 
 @contextmanager
 def _readers(cli: CliContext, request: StatusRequest) -> Iterator[tuple[Reader, ...]]:
-    """A reader for each cluster; in a fleet, one that cannot be opened has a reader that says why."""
-    from kafkakit.core.errors import KafkakitError
+    """A reader for each cluster; in a fleet, one that cannot be opened has a reader that says why.
+
+    Profiles that are named on the command line are there, or it is mistyped.
+    """
+    from kafkakit.core.errors import KafkakitError, UsageError
     from kafkakit.status.act.reading import StatusReader, UnreadableCluster
     from kafkakit.wiring import load_clients, system_clock
 
@@ -198,7 +201,7 @@ def _readers(cli: CliContext, request: StatusRequest) -> Iterator[tuple[Reader, 
             try:
                 reader: Reader = StatusReader(cluster_sources(cli, stack, choice))
             except KafkakitError as error:
-                if not request.is_fleet:
+                if not request.is_fleet or (request.clusters is not None and isinstance(error, UsageError)):
                     raise
                 reader = UnreadableCluster(choice.name, error, system_clock())
             stack.callback(reader.close)

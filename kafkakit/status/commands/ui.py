@@ -87,11 +87,14 @@ def ui(ctx: typer.Context, request: UiRequest) -> None:
     kafkakit --profile prod ui
     kafkakit ui --clusters prod,staging --plans plans/
     """
+    from kafkakit.core.errors import UsageError
     from kafkakit.ports.acting import repeat_every
     from kafkakit.status.act.service import PlanFiles, UiLook, UiService
     from kafkakit.wiring import open_page_server, read_input, system_clock
 
     cli = cli_context(ctx)
+    if request.plans is not None and not request.plans.is_dir():
+        raise UsageError(f"{request.plans} is not a folder", hint="give the folder where plan files are")
     tls, sessions = request.tls(), request.sessions()
     cli.begin_service()
     with ExitStack() as stack:
