@@ -117,7 +117,7 @@ def usual_min_isr_words(by_broker: Mapping[int, int]) -> str:
     if len(brokers) < 2:
         return ""
     told = ", ".join(f"{minimum} on {shorten(ids)}" for minimum, ids in sorted(brokers.items()))
-    return f"brokers differ in {MIN_ISR}, which is that of topics without their own: {told}; taken as {max(brokers)}"
+    return f"brokers differ in {MIN_ISR}, which topics without one take from them: {told}; taken as {max(brokers)}"
 
 
 def min_isr_above_replicas(version: str | None) -> tuple[Severity, str]:

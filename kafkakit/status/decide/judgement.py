@@ -31,7 +31,7 @@ from kafkakit.core.findings import (
     stops_above_replicas,
 )
 from kafkakit.core.model import BrokerState, LogDir, TopicPartition
-from kafkakit.core.quantities import count_of, format_bytes, format_rough_time
+from kafkakit.core.quantities import count_of, format_bytes, format_rate, format_rough_time
 from kafkakit.core.text import ShellCommand, few_of, shell_command
 from kafkakit.execution.decide.status import StatusView
 from kafkakit.status.decide.history import NO_HISTORY, StatusHistory, age_s, disk_left_s
@@ -434,7 +434,12 @@ class _Judge:
             others = [b for b in self._brokers if self._is_alive(b) and b not in state.replicas]
             if any(self._is_alive(b) and b not in lost for b in missing) or len(others) < len(missing):
                 return ""
-        return self._show("topicmappr repair", plan="repair.json")
+        topics = sorted({key.topic for key in keys})
+        return self._show(
+            "topicmappr repair",
+            topics=",".join(topics) if len(topics) <= SHOWN_NAMES else None,
+            plan="repair.json",
+        )
 
     # -- partitions
 
@@ -690,4 +695,4 @@ def _disk_use(dirs: Iterable[LogDir]) -> tuple[int | None, int | None, tuple[flo
 
 def _rates(values: Mapping[str, str]) -> str:
     numbers = sorted({int(v) for v in values.values() if v.isdecimal()})
-    return " and ".join(f"{format_bytes(n)}/s" for n in numbers)
+    return " and ".join(map(format_rate, numbers))

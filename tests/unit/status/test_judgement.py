@@ -219,7 +219,7 @@ def test_before_kafka_3_7_a_minimum_above_the_replicas_stops_writes(version: str
 
 def test_copies_are_offered_where_replicas_are_lost_and_others_can_take_them() -> None:
     lost = down(down(healthy(partitions=health({P7: state((1,))}), min_isr={"payments": 2}), 2), 3)
-    show, mend = "partition describe payments/7", "topicmappr repair --plan repair.json"
+    show, mend = "partition describe payments/7", "topicmappr repair --topics payments --plan repair.json"
     assert named(lost, "under-min-isr").hint.endswith(show)  # nobody else is there
     roomy = healthy(partitions=health({P7: state((1,), replicas=(1, 2))}), min_isr={"payments": 2})
     assert named(roomy, "under-min-isr").hint.endswith(show)  # 2 is alive: it may catch up

@@ -79,7 +79,7 @@ def test_a_leftover_throttle_is_found_and_gone_when_it_is_removed() -> None:
     key = "leader.replication.throttled.rate"
     found.alter_configs([ConfigChange(kind=ResourceKind.BROKER, name="1", key=key, op=ConfigOp.SET, value="1000000")])
     (finding,) = judge_cluster(read(found).read()).findings
-    assert (finding.rule, "1 at 977 KiB/s" in finding.message) == ("leftover-throttle", True)
+    assert (finding.rule, "1 at 1 MB/s" in finding.message) == ("leftover-throttle", True)
     found.alter_configs([ConfigChange(kind=ResourceKind.BROKER, name="1", key=key, op=ConfigOp.DELETE)])
     assert judge_cluster(read(found).read()).findings == ()
 
