@@ -10,6 +10,7 @@ from kafkakit.core.errors import MissingExtraError, RefusedError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from kafkakit.adapters.metrics_services import DatadogApi, DatadogQueries, PrometheusApi
     from kafkakit.adapters.rpc.http_listener import PageServer
@@ -67,7 +68,7 @@ def open_admin(settings: Settings, *, read_only: bool = False, check_pin: bool =
     from kafkakit.adapters.kafka.admin import KafkaAdmin
 
     admin: ClusterAdmin = KafkaAdmin(
-        _address(settings),
+        settings.required_address,
         usable_security(settings),
         request_timeout_s=settings.request_timeout_s,
         bootstrap_timeout_s=min(10.0, settings.request_timeout_s),
@@ -88,7 +89,7 @@ def open_admin(settings: Settings, *, read_only: bool = False, check_pin: bool =
 
 def open_data(settings: Settings) -> DataPlane:
     """Connect to the cluster's data side (producer, consumer)."""
-    return open_data_of(_address(settings), usable_security(settings))
+    return open_data_of(settings.required_address, usable_security(settings))
 
 
 def open_data_of(bootstrap_servers: str, security: Security) -> DataPlane:
@@ -109,7 +110,7 @@ def open_stream_cluster(settings: Settings, own: Mapping[str, Any] | None = None
     """The way of streams' producers into the cluster; connects on first use. `own` comes from `own_settings`."""
     from kafkakit.adapters.kafka.stream_producer import KafkaStreamCluster
 
-    return KafkaStreamCluster(_address(settings), usable_security(settings), own)
+    return KafkaStreamCluster(settings.required_address, usable_security(settings), own)
 
 
 def serialization_contexts() -> Callable[[str, str, list[tuple[str, bytes | None]]], object]:
@@ -126,7 +127,7 @@ def open_group_member(
     from kafkakit.adapters.kafka.group_consumer import KafkaGroupConsumer
 
     return KafkaGroupConsumer(
-        _address(settings),
+        settings.required_address,
         usable_security(settings),
         group,
         session_timeout_ms=round(rule.session_s * 1000),
@@ -142,14 +143,14 @@ def open_transactional(
     """A member of a group that writes and commits in transactions; waits for the coordinator of its id."""
     from kafkakit.adapters.kafka.group_consumer import KafkaTransactionalConsumer
 
-    return KafkaTransactionalConsumer(_address(settings), usable_security(settings), group, rule, writing, own)
+    return KafkaTransactionalConsumer(settings.required_address, usable_security(settings), group, rule, writing, own)
 
 
 def open_assigned(settings: Settings, group: str) -> AssignedConsumer:
     """A reader of chosen partitions that commits for a group without being its member."""
     from kafkakit.adapters.kafka.group_consumer import KafkaAssignedConsumer
 
-    return KafkaAssignedConsumer(_address(settings), usable_security(settings), group)
+    return KafkaAssignedConsumer(settings.required_address, usable_security(settings), group)
 
 
 def open_log(settings: Settings, *, committed: bool = False) -> LogReader:
@@ -157,7 +158,7 @@ def open_log(settings: Settings, *, committed: bool = False) -> LogReader:
     from kafkakit.adapters.kafka.log import KafkaLog
 
     return KafkaLog(
-        _address(settings),
+        settings.required_address,
         usable_security(settings),
         # A reader that follows a cluster live has no use for answers that are older.
         request_timeout_s=min(10.0, settings.request_timeout_s),
@@ -172,7 +173,7 @@ def open_groups(settings: Settings, *, read_only: bool = False) -> GroupAdmin:
     from kafkakit.adapters.kafka.groups_newer import ConsumerGroupDescriber
     from kafkakit.adapters.read_only import ReadOnlyGroups
 
-    address, security = _address(settings), usable_security(settings)
+    address, security = settings.required_address, usable_security(settings)
     groups = KafkaGroups(
         address,
         security,
@@ -193,7 +194,7 @@ def open_control(settings: Settings, kind: str = "") -> ControlStore:
     if kind == "zookeeper":
         from kafkakit.adapters.zookeeper import ZooKeeperControl
 
-        return ZooKeeperControl(_zookeeper(settings, "control_store is zookeeper"))
+        return ZooKeeperControl(settings.zookeeper_for("control_store is zookeeper"))
     from kafkakit.adapters.control_file import FileControl
 
     return FileControl(settings.state_dir / "control", write_file)
@@ -203,7 +204,7 @@ def open_znodes(settings: Settings) -> ControlStore:
     """ZooKeeper's whole tree as a store: what is deleted is gone there; connects on first use."""
     from kafkakit.adapters.zookeeper import ZooKeeperControl
 
-    return ZooKeeperControl(_zookeeper(settings, "znodes are to be used"), root="")
+    return ZooKeeperControl(settings.zookeeper_for("znodes are to be used"), root="")
 
 
 def read_old_moves(settings: Settings) -> bytes:
@@ -212,7 +213,7 @@ def read_old_moves(settings: Settings) -> bytes:
 
     from kafkakit.core.lease import parse_zookeeper_address, znode_path
 
-    address = _zookeeper(settings, "moves of Kafka before 2.4 are read from ZooKeeper")
+    address = settings.zookeeper_for("moves of Kafka before 2.4 are read from ZooKeeper")
     chroot = znode_path(settings.zookeeper_prefix, "zookeeper.prefix")
     chroot = chroot or parse_zookeeper_address(address, "zookeeper.addr")[1]
     with closing(open_znodes(settings)) as store:
@@ -308,7 +309,7 @@ def open_storage_metrics(settings: Settings, source: str, addresses: str, prefix
         return open_storage_file(addresses)
     from kafkakit.adapters.zookeeper import ZooKeeperMetrics
 
-    address, named_by = _znodes_of_sizes(settings, addresses)
+    address, named_by = settings.znodes_of_sizes(addresses)
     brokers = ", or take sizes from the brokers (--sizes-from brokers)"
     return ZooKeeperMetrics(address, prefix, named_by=named_by, alternative=brokers)
 
@@ -330,19 +331,10 @@ def open_storage_znodes(
     """
     from kafkakit.adapters.zookeeper import ZooKeeperMetrics
 
-    address, named_by = _znodes_of_sizes(settings, addresses)
+    address, named_by = settings.znodes_of_sizes(addresses)
     return ZooKeeperMetrics(
         address, prefix, named_by=named_by, prefix_option="--zk-prefix", compression=compression, read_only=False
     )
-
-
-def _znodes_of_sizes(settings: Settings, addresses: str | None) -> tuple[str, str]:
-    """The address of kafka-kit's znodes of sizes, and the name of what gave it."""
-    if addresses:
-        return addresses, "--zk-addr"
-    if settings.zookeeper_addr:
-        return settings.zookeeper_addr.partition("/")[0], "zookeeper.addr"
-    return "localhost:2181", "--zk-addr or zookeeper.addr"
 
 
 def open_storage_topic(topic: str, data: DataPlane, admin: ClusterAdmin, compression: Compression) -> StorageStore:
@@ -553,25 +545,11 @@ def probe_listener(host: str, port: int, timeout_s: float, security: Security) -
     return probe(host, port, timeout_s, security.ca_file, security.check_hostname)
 
 
-def _address(settings: Settings) -> str:
-    if not settings.bootstrap_servers:
-        raise UsageError(
-            "no Kafka address is configured",
-            hint="pass --bootstrap-server HOST:PORT, --profile NAME (listed by `kafkakit profile list`), "
-            "--command-config FILE with bootstrap.servers or -X bootstrap_server=HOST:PORT; or set "
-            "KAFKAKIT_BOOTSTRAP_SERVER, KAFKAKIT_PROFILE, TOPICMAPPR_KAFKA_ADDR (topicmappr, as --kafka-addr), or a "
-            "default with `kafkakit profile use NAME`; --zk-addr names only ZooKeeper, not a Kafka cluster",
-        )
-    return settings.bootstrap_servers
+def certificate_end(host: str, port: int, timeout_s: float, security: Security) -> datetime | None:
+    """When the certificate that a broker shows at an address ends; None where it shows none."""
+    from kafkakit.adapters.kafka.listener_probe import certificate_end as end
 
-
-def _zookeeper(settings: Settings, why: str) -> str:
-    if not settings.zookeeper_addr:
-        raise UsageError(
-            f"{why}, but no ZooKeeper address is configured",
-            hint="set zookeeper.addr in the profile, or KAFKAKIT_ZOOKEEPER_ADDR",
-        )
-    return settings.zookeeper_addr
+    return end(host, port, timeout_s, security)
 
 
 def _refuse_other_cluster(admin: ClusterAdmin, pinned: str) -> None:
@@ -620,7 +598,14 @@ def open_token_verifier(
     return verifier
 
 
-def open_page_server(listen: str, answer: Callable[[HttpRequest], HttpPage], names: Collection[str] = ()) -> PageServer:
+def open_page_server(
+    listen: str,
+    answer: Callable[[HttpRequest], HttpPage],
+    names: Collection[str] = (),
+    tls: Security | None = None,
+    *,
+    extra: str = "serve",
+) -> PageServer:
     """A server of pages, which listens from now on until it is closed; `MissingExtraError` without the extra.
 
     `names` are of this server, beside where it listens. One that listens on this host only answers no other names.
@@ -630,10 +615,10 @@ def open_page_server(listen: str, answer: Callable[[HttpRequest], HttpPage], nam
     try:
         from kafkakit.adapters.rpc.http_listener import PageServer
     except ImportError as error:
-        raise MissingExtraError("serving over HTTP", "serve", _package(error, "uvicorn")) from None
+        raise MissingExtraError("serving over HTTP", extra, _package(error, "uvicorn")) from None
     host, _ = parse_listen(listen)
     known = frozenset(name.lower() for name in (host, *names)) if is_loopback(host) else None
-    return PageServer(listen, answer, names=known)
+    return PageServer(listen, answer, names=known, tls=tls)
 
 
 def open_http_listener(listen: str, answer: Answer, max_body_bytes: int, tls: Security | None) -> RpcListener:

@@ -35,6 +35,7 @@ class ReadOnlyAdmin(AdminReads):
     elect_preferred_leaders = _refuse_call("elect leaders")
     move_log_dirs = _refuse_call("move replicas between log dirs")
     create_topic = _refuse_call("create topics")
+    create_partitions = _refuse_call("create partitions")
     delete_topic = _refuse_call("delete topics")
     delete_topic_by_id = _refuse_call("delete topics")
     create_acls = _refuse_call("create ACLs")

@@ -75,6 +75,8 @@ class Output:
         """
         to_terminal = self.output_file is None and sys.stdout is not None and sys.stdout.isatty()
         text = format_result(result, self.output_format, to_terminal=to_terminal)
+        if result.colored and to_terminal and self.color and self.output_format is OutputFormat.TEXT:
+            text = colored_text(text)
         if self.output_file is None:
             self._result_written = True
             write_out(text)
@@ -130,12 +132,12 @@ class Output:
             yield bar
 
     @contextmanager
-    def screen(self) -> Iterator[Screen]:
-        """On a terminal a text that is replaced in place; elsewhere one line each time."""
+    def screen(self, *, colored: bool = False) -> Iterator[Screen]:
+        """On a terminal a text that is replaced in place; elsewhere one line each time. `colored` as of `Report`."""
         if not self.animate:
             yield _Lines(self)
             return
-        with _show_live(self.color) as screen:
+        with _show_live(self.color, colored) as screen:
             yield screen
 
     def ask_typed(self, question: str, expected: str = "yes") -> bool:
@@ -153,6 +155,20 @@ class Output:
 
     def _paint(self, text: str, code: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if self.color else text
+
+
+_COLORS = {"error": "31", "warning": "33", "note": "36", "unknown": "35", "ok": "32"}
+_SEVERITY = re.compile(r"\A(\S+  )(OK|WARNING|ERROR|UNKNOWN)\b|^()(error|warning|note|unknown)\b", re.MULTILINE)
+
+
+def colored_text(text: str) -> str:
+    """Text with the word for health in its first line, and severities at the beginning of lines, in their colours."""
+
+    def colored(found: re.Match[str]) -> str:
+        before, word = found[1] or "", found[2] or found[4]
+        return f"{before}\x1b[{_COLORS[word.lower()]}m{word}\x1b[0m"
+
+    return _SEVERITY.sub(colored, text)
 
 
 def format_result(result: Report, output_format: OutputFormat, *, to_terminal: bool = False) -> str:
@@ -250,7 +266,7 @@ def _stderr_for_rich() -> IO[str]:
 
 
 @contextmanager
-def _show_live(color: bool) -> Iterator[Screen]:
+def _show_live(color: bool, colored: bool) -> Iterator[Screen]:
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
@@ -262,7 +278,10 @@ def _show_live(color: bool) -> Iterator[Screen]:
             def show(self, text: str, line: str) -> None:
                 del line
                 # A line that wraps would push others out of the screen.
-                live.update(Text(printable_lines(text).rstrip("\n"), no_wrap=True, overflow="ellipsis"), refresh=True)
+                shown = printable_lines(text).rstrip("\n")
+                styled = Text.from_ansi(colored_text(shown)) if color and colored else Text(shown)
+                styled.no_wrap, styled.overflow = True, "ellipsis"
+                live.update(styled, refresh=True)
 
         yield _InPlace()
 

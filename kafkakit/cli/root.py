@@ -65,7 +65,13 @@ class CommandSource:
     also: "tuple[CommandSource, ...]" = ()
 
 
+_OBJECTS = "kafkakit.status.commands.objects"
+
 ENTRIES: tuple[CommandSource, ...] = (
+    CommandSource(
+        "status", "kafkakit.status.commands.status", "Show at a glance what is wrong with a cluster.", is_group=False
+    ),
+    CommandSource("ui", "kafkakit.status.commands.ui", "Serve one read-only page for all of it.", is_group=False),
     CommandSource(
         "topicmappr", "kafkakit.topicmappr.commands.app", "Plan where replicas go, with a proof and a rollback."
     ),
@@ -82,7 +88,24 @@ ENTRIES: tuple[CommandSource, ...] = (
     CommandSource(
         "autothrottle", "kafkakit.autothrottle.commands.app", "Throttle the moves of any tool while they run."
     ),
-    CommandSource("broker", "kafkakit.broker.commands", "Drain, replace, decommission and rejoin brokers."),
+    CommandSource("topic", _OBJECTS, "List, describe, create, alter and delete topics.", app="topic_app"),
+    CommandSource("partition", _OBJECTS, "List and describe partitions.", app="partition_app"),
+    CommandSource("group", _OBJECTS, "List and describe consumer groups.", app="group_app"),
+    CommandSource(
+        "record", "kafkakit.streams.records.commands", "Show the newest records of a topic.", app="record_app"
+    ),
+    CommandSource("acl", _OBJECTS, "List access control lists.", app="acl_app"),
+    CommandSource("quota", _OBJECTS, "List client quotas.", app="quota_app"),
+    CommandSource("cluster", _OBJECTS, "Describe the cluster.", app="cluster_app"),
+    CommandSource(
+        "broker",
+        "kafkakit.broker.commands",
+        "List, describe, drain, replace, decommission and rejoin brokers.",
+        also=(
+            CommandSource("list", _OBJECTS, "List brokers.", is_group=False, app="broker_list_app"),
+            CommandSource("describe", _OBJECTS, "Show one broker.", is_group=False, app="broker_describe_app"),
+        ),
+    ),
     CommandSource(
         "metricsfetcher",
         "kafkakit.metricsfetcher.commands",

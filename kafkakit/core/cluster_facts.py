@@ -90,6 +90,56 @@ class PartitionState:
     topic_id: str | None = None
 
 
+class TopicCount(NamedTuple):
+    """The partitions of one topic, counted; `short` have fewer replicas in sync than in their list."""
+
+    partitions: int
+    replication: int
+    offline: int
+    short: int
+    not_preferred: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionHealth:
+    """All partitions that the caller may see, counted, and each that is not whole.
+
+    `leaders` and `replicas` count by broker. `unwell` have no leader, or fewer replicas in sync than in their list; a
+    list contains the copies that a move adds. `not_preferred` are led by another broker than the first of their list.
+    `of_topics` counts by topic, sorted.
+    """
+
+    topics: int
+    partitions: int
+    leaders: Mapping[int, int]
+    replicas: Mapping[int, int]
+    not_preferred: int
+    unwell: Mapping[TopicPartition, PartitionState]
+    of_topics: Mapping[str, TopicCount] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Voter:
+    """A controller with a vote; `behind_ms` is how long ago it had all that the leader has, None where not told."""
+
+    id: int
+    behind_ms: int | None = None
+    behind_records: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quorum:
+    """The controllers of a KRaft cluster; `leader` is None while there is none."""
+
+    leader: int | None
+    voters: tuple[Voter, ...]
+
+    @property
+    def ids(self) -> frozenset[int]:
+        """The voters' node ids."""
+        return frozenset(voter.id for voter in self.voters)
+
+
 class ResourceKind(StrEnum):
     """What a configuration belongs to."""
 

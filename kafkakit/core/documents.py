@@ -150,7 +150,8 @@ def decode_snapshot(data: bytes, source: str) -> ClusterSnapshot:
 
 def encode_snapshot(snapshot: ClusterSnapshot) -> bytes:
     """Encode a `cluster-snapshot` file."""
-    return encode_document(SNAPSHOT_KIND, snapshot, leave_out=() if snapshot.tags is not None else ("tags",))
+    absent = [name for name, value in (("tags", snapshot.tags), ("min_isr", snapshot.min_isr or None)) if value is None]
+    return encode_document(SNAPSHOT_KIND, snapshot, leave_out=absent)
 
 
 def decode_plan(data: bytes, source: str) -> "Plan":

@@ -56,6 +56,10 @@ class OperationFailedError(KafkakitError):
     """Something was tried and did not succeed, or succeeded only in part (exit 1)."""
 
 
+class MissingRightError(OperationFailedError):
+    """The caller lacks a right; `hint` says which."""
+
+
 class TooOldError(OperationFailedError):
     """Kafka does not know the request (exit 1)."""
 

@@ -17,6 +17,7 @@ from kafkakit.core.quantities import count_of
 
 COLUMNS = ("severity", "rule", "where", "count", "message", "hint")
 MIN_ISR = "min.insync.replicas"
+MAX_MIN_ISR = 32_767
 SHOWN_SUBJECTS = 3
 SHOWN_OF_A_RULE = 20
 
@@ -105,12 +106,18 @@ def least_in_sync(minimum: int, replicas: int, *, stops: bool) -> int:
 def min_isr_of(configs: Mapping[str, str], usual: int = 1) -> int:
     """A topic's own `min.insync.replicas`, else `usual`, what brokers use for topics without one; at most 32,767."""
     text = configs.get(MIN_ISR, "").strip()
-    return min(int(text), 32_767) if text.isascii() and text.isdecimal() and len(text) < 10 else usual
+    return min(int(text), MAX_MIN_ISR) if text.isascii() and text.isdecimal() and len(text) < 10 else usual
 
 
-def usual_min_isr(settings: Iterable[Mapping[str, str]]) -> int:
-    """What topics without a minimum of their own have: the lowest that these brokers run with, 1 if none says it."""
-    return min((min_isr_of(values) for values in settings if values.get(MIN_ISR)), default=1)
+def usual_min_isr_words(by_broker: Mapping[int, int]) -> str:
+    """That brokers differ in what topics without a minimum of their own have; empty where they agree."""
+    brokers: dict[int, list[str]] = {}
+    for broker, minimum in sorted(by_broker.items()):
+        brokers.setdefault(minimum, []).append(str(broker))
+    if len(brokers) < 2:
+        return ""
+    told = ", ".join(f"{minimum} on {shorten(ids)}" for minimum, ids in sorted(brokers.items()))
+    return f"brokers differ in {MIN_ISR}, which topics without one take from them: {told}; taken as {max(brokers)}"
 
 
 def min_isr_above_replicas(version: str | None) -> tuple[Severity, str]:

@@ -150,7 +150,7 @@ class ClusterSnapshot:
 
     `unanswered_brokers` maps a broker id to why it gave no sizes; the sizes of its replicas are
     absent. `sizes_taken` is False when sizes were not asked for at all. `tags` are None where no store of tags was
-    read.
+    read. `min_isr` has what brokers use for topics without a `min.insync.replicas`, by id; empty if not read.
     """
 
     cluster_id: str
@@ -163,6 +163,12 @@ class ClusterSnapshot:
     sizes_taken: bool = False
     unanswered_brokers: Mapping[int, str] = field(default_factory=dict)
     tags: TagSet | None = None
+    min_isr: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def usual_min_isr(self) -> int:
+        """What topics without a minimum of their own have: the largest that a broker uses, 1 if none was read."""
+        return max(self.min_isr.values(), default=1)
 
     @property
     def leaving(self) -> frozenset[int]:

@@ -4,12 +4,13 @@
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import islice
 
 from kafkakit.core.cluster_facts import cluster_id_problem
 from kafkakit.core.documents import PLAN_LIMIT_BYTES, decode_plan, is_partition_map
 from kafkakit.core.errors import InputError
+from kafkakit.core.findings import MAX_MIN_ISR
 from kafkakit.core.model import (
     Broker,
     ClusterSnapshot,
@@ -320,9 +321,7 @@ def _snapshot_problems(snapshot: ClusterSnapshot, sound_lists: bool) -> Iterator
             yield f"broker {broker.id} is listed twice"
         brokers.add(broker.id)
         yield from _broker_problems(broker)
-    for silent in snapshot.unanswered_brokers:
-        if silent not in brokers:
-            yield f"unanswered_brokers names broker {silent}, which is not among the brokers"
+    yield from _named_broker_problems(snapshot, brokers)
     names: set[str] = set()
     for topic in snapshot.topics:
         yield from _name_problems(topic.name)
@@ -339,6 +338,16 @@ def _snapshot_problems(snapshot: ClusterSnapshot, sound_lists: bool) -> Iterator
         for key, value in tagged.items():
             yield from _text_problems(f"{_show_value(str(where))}: tag {_show_value(key)}", key)
             yield from _text_problems(f"{_show_value(str(where))}: tag {_show_value(key)}", value, 10_000)
+
+
+def _named_broker_problems(snapshot: ClusterSnapshot, brokers: Collection[int]) -> Iterator[str]:
+    for what, named in (("unanswered_brokers", snapshot.unanswered_brokers), ("min_isr", snapshot.min_isr)):
+        for number in named:
+            if number not in brokers:
+                yield f"{what} names broker {number}, which is not among the brokers"
+    for number, minimum in snapshot.min_isr.items():
+        if not 1 <= minimum <= MAX_MIN_ISR:
+            yield f"min_isr of broker {number}: {minimum} is not from 1 to {MAX_MIN_ISR:,}"
 
 
 def _broker_problems(broker: Broker) -> Iterator[str]:

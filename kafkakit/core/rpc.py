@@ -141,19 +141,21 @@ Query = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpPage:
-    """One answer of a service over HTTP."""
+    """One answer of a service over HTTP; with `parts` the body comes in parts, without an end that is known."""
 
     body: bytes
     media: str
     status: int = 200
+    headers: tuple[tuple[str, str], ...] = ()
+    parts: AsyncIterator[bytes] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
-    """One request without its body; of a key that is given twice `query` has the first value, as in Go.
+    """One request; of a key that is given twice `query` has the first value, as in Go.
 
     `uri` is path and query as they came, and `remote` the client's address with its port. `authorization` and `accept`
-    are the headers' texts, `is_local` whether it came over the loopback interface.
+    are the headers' texts, `is_local` whether it came over the loopback interface. `headers` are in lower case.
     """
 
     method: str
@@ -164,6 +166,8 @@ class HttpRequest:
     authorization: str = ""
     accept: str = ""
     uri: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
 
 
 Pages = Mapping[str, Callable[[Query], HttpPage]]

@@ -17,6 +17,7 @@ from kafkakit.execution.decide.status_looks import throttled_of, without_moves
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import DataPlane
 from kafkakit.ports.stores import ControlStore
+from kafkakit.status.api_act import min_isr_of_unwell
 
 PROBE_TIMEOUT_S = 3.0
 PROBES_AT_ONCE = 16
@@ -163,7 +164,8 @@ def _add_cluster_facts(facts: DoctorFacts, security: Security, sources: FactSour
         try:
             facts = replace(facts, cluster=(info := admin.cluster()))
             facts = replace(facts, brokers=_ask_brokers(info.brokers, security, sources))
-            facts = replace(facts, idle_throttles=_idle_throttles(admin, info))
+            facts = replace(facts, partitions=(found := admin.partition_health()))
+            facts = replace(facts, min_isr=min_isr_of_unwell(admin, found), idle_throttles=_idle_throttles(admin, info))
             facts = replace(facts, topic_operations=admin.topic_operations())
         finally:
             admin.close()

@@ -2,16 +2,19 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 
 from kafkakit.config.security import ProbedListener, Security, misfits
-from kafkakit.core.cluster_facts import ClusterInfo
+from kafkakit.core.cluster_facts import ClusterInfo, PartitionHealth
 from kafkakit.core.errors import ExitCode
+from kafkakit.core.findings import Severity
 from kafkakit.core.model import BrokerState
 from kafkakit.core.programs import Versions
 from kafkakit.core.quantities import count_of
 from kafkakit.core.rights import DOCTOR, Resource, lacking_on_topics, lacking_rights
-from kafkakit.core.text import few_of
+from kafkakit.core.text import few_of, shell_command
+from kafkakit.status.api import ClusterReading, judge_cluster
 
 OLDEST_PYTHON = (3, 11)
 
@@ -54,6 +57,8 @@ class DoctorFacts:
     pinned_cluster: str | None = None
     listeners: tuple[ProbedListener, ...] = ()
     cluster: ClusterInfo | None = None
+    partitions: PartitionHealth | None = None
+    min_isr: Mapping[str, int] = field(default_factory=dict)
     idle_throttles: str = ""
     cluster_error: str | None = None
     brokers: Mapping[int, ProbedListener] = field(default_factory=dict)
@@ -169,10 +174,27 @@ def _cluster(facts: DoctorFacts) -> Iterator[Check]:
     else:
         yield Check(name="brokers", status=Status.OK, detail=f"all {len(info.brokers)} alive")
     yield from _answers(facts.brokers, frozenset(away))
+    if facts.partitions is not None:
+        yield _health(facts, info, facts.partitions)
     yield _rights(facts, info.operations)
     if facts.idle_throttles:
         hint = "see and remove all (without --all: throttles of runs on this host): kafkakit reassign cleanup --all"
         yield Check(name="throttles", status=Status.WARN, detail=f"left over: {facts.idle_throttles}", hint=hint)
+
+
+def _health(facts: DoctorFacts, info: ClusterInfo, partitions: PartitionHealth) -> Check:
+    """Whether clients can work with the cluster now: what `kafkakit status` calls an error fails."""
+    reading = ClusterReading(
+        profile="", at=datetime.fromtimestamp(0, UTC), info=info, partitions=partitions, min_isr=facts.min_isr
+    )
+    errors = [
+        f.message
+        for f in judge_cluster(reading).findings
+        if f.severity is Severity.ERROR and not f.where.startswith("broker ")  # each has a check of its own
+    ]
+    if not errors:
+        return Check(name="cluster health", status=Status.OK, detail=f"{partitions.partitions:,} partitions are led")
+    return _fail("cluster health", "; ".join(errors), f"see what is wrong: {shell_command('status')}")
 
 
 def _answers(brokers: Mapping[int, ProbedListener], away: frozenset[int]) -> Iterator[Check]:

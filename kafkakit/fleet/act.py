@@ -17,7 +17,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from kafkakit.audit.api import SparkChoice
 from kafkakit.audit.api_act import DriverJob, DriverPorts, log_tail, run_driver
@@ -622,3 +622,26 @@ def _scan(parts: Sequence[PartitionFiles], reader: FileReader, options: ScanOpti
         "directories": [directory_row(part, reader, options) for part in parts],
     }
     return _ScannedRows(rows, sum(part.log_bytes for part in parts))
+
+
+class Invocation(Protocol):
+    """Options and environment of one command, which can be those of another cluster."""
+
+    def for_profile(self, name: str) -> Self:
+        """The invocation for the cluster of another profile."""
+        ...
+
+    def for_address(self, servers: str, command_config: Path | None, origin: str) -> Self:
+        """The invocation for a cluster that no profile names."""
+        ...
+
+
+G = TypeVar("G", bound=Invocation)
+
+
+def invocation_of(given: G, entry: FleetCluster, folder: Path) -> G:
+    """The invocation for one cluster of a fleet file that lies in `folder`."""
+    if entry.bootstrap_servers is None:
+        return given.for_profile(entry.profile or entry.name)
+    config = None if entry.command_config is None else folder / entry.command_config
+    return given.for_address(entry.bootstrap_servers, config, f"cluster {entry.name} of the fleet file")

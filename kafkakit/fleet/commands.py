@@ -268,13 +268,9 @@ def task_words(
 
 def _open_clients(cli: CliContext, entry: FleetCluster, folder: Path) -> AbstractContextManager[ClusterSession]:
     from kafkakit.cli.session import open_session
+    from kafkakit.fleet.act import invocation_of
 
-    if entry.bootstrap_servers is None:
-        given = cli.given.for_profile(entry.profile or entry.name)
-    else:
-        config = None if entry.command_config is None else folder / entry.command_config
-        given = cli.given.for_address(entry.bootstrap_servers, config, f"cluster {entry.name} of the fleet file")
-    return open_session(cli, read_only=True, settings=cli.settings_of(given))
+    return open_session(cli, read_only=True, settings=cli.settings_of(invocation_of(cli.given, entry, folder)))
 
 
 def _read_declared(paths: Sequence[str]) -> tuple[TopicPiece, ...]:

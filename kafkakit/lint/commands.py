@@ -286,6 +286,7 @@ def linted_report(
     )
     done = run_lint(task, ports)
     if inputs.live:
+        _keep(cli, done)
         done = done.with_hints(cli.called)
     report = lint_report(done, "diff" if fixing.diff else form, __version__)
     write_outputs(written.also_texts(done, report, __version__, choice.target_version), write_file)
@@ -293,6 +294,20 @@ def linted_report(
         return report
     page = upgrade_page(done.run.linted.result, choice.target_version, ".html")
     return replace(report, page=page.encode)
+
+
+def _keep(cli: CliContext, done: LintDone) -> None:
+    """Keep what was found in the cluster for `kafkakit status`; without a place to write to it is not kept."""
+    from contextlib import suppress
+
+    from kafkakit.core.errors import KafkakitError
+    from kafkakit.lint.decide.decision import kept_findings
+    from kafkakit.wiring import system_clock, write_file
+
+    if cli.cluster_id:
+        data = kept_findings(done.run.linted.result.findings, system_clock().now().timestamp())
+        with suppress(OSError, KafkakitError):
+            write_file(cli.folders.state / "lint" / f"{cli.cluster_id}.json", data)
 
 
 def live_pieces(ctx: typer.Context, inputs: LintInputs) -> tuple[Pieces, ...]:

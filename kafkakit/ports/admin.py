@@ -13,8 +13,10 @@ from kafkakit.core.cluster_facts import (
     ItemError,
     LayeredValue,
     OpenTransaction,
+    PartitionHealth,
     PartitionState,
     ProducerState,
+    Quorum,
     QuotaChanges,
     QuotaEntity,
     Quotas,
@@ -40,6 +42,14 @@ class ClusterAdmin(Protocol):
 
     def partition_states(self, topics: Collection[str]) -> Mapping[TopicPartition, PartitionState]:
         """Read replicas, ISR and leader of the named topics; a topic that does not exist is absent."""
+        ...
+
+    def partition_health(self) -> PartitionHealth:
+        """Count all partitions and read those that are not whole; 200,000 partitions take some 1.5 s."""
+        ...
+
+    def topic_settings(self, topics: Collection[str], keys: Collection[str]) -> Mapping[str, Mapping[str, str]]:
+        """Read the values in force (defaults too) of these keys only; unknown topics and unset keys are absent."""
         ...
 
     def topic_names(self) -> frozenset[str]:
@@ -117,6 +127,10 @@ class ClusterAdmin(Protocol):
         """Create a topic with the given replica list for each partition number (0 upwards)."""
         ...
 
+    def create_partitions(self, topic: str, assignments: Mapping[int, tuple[int, ...]]) -> ItemError | None:
+        """Add partitions with these replica lists; their numbers follow those that the topic has."""
+        ...
+
     def delete_topic(self, name: str) -> ItemError | None:
         """Delete a topic and its records, for good."""
         ...
@@ -125,8 +139,8 @@ class ClusterAdmin(Protocol):
         """Delete the topic of this id, whatever its name; one that is not there counts as done (None)."""
         ...
 
-    def describe_acls(self, kind: AclResourceKind, name: str) -> tuple[AclBinding, ...] | None:
-        """Read every binding that concerns a resource, sorted: by its name, by a prefix and by `*`.
+    def describe_acls(self, kind: AclResourceKind | None, name: str | None) -> tuple[AclBinding, ...] | None:
+        """Read every binding that concerns a resource, sorted: by its name, by a prefix and by `*`; None means any.
 
         None where the cluster has no authorizer.
         """
@@ -166,8 +180,8 @@ class ClusterAdmin(Protocol):
         """Set and remove quotas; an entity is changed as a whole or not at all, removing what is not set is done."""
         ...
 
-    def quorum_voters(self) -> frozenset[int] | None:
-        """Read the nodes that are controllers with a vote; None where no quorum tells (ZooKeeper)."""
+    def quorum(self) -> Quorum | None:
+        """Read the controllers with a vote and how far each is behind; None where no quorum tells (ZooKeeper)."""
         ...
 
     def unregister_broker(self, broker: int) -> ItemError | None:
@@ -193,6 +207,12 @@ class AdminReads:
 
     def partition_states(self, topics: Collection[str]) -> Mapping[TopicPartition, PartitionState]:
         return self._inner.partition_states(topics)
+
+    def partition_health(self) -> PartitionHealth:
+        return self._inner.partition_health()
+
+    def topic_settings(self, topics: Collection[str], keys: Collection[str]) -> Mapping[str, Mapping[str, str]]:
+        return self._inner.topic_settings(topics, keys)
 
     def topic_names(self) -> frozenset[str]:
         return self._inner.topic_names()
@@ -222,7 +242,7 @@ class AdminReads:
     def check_configs(self, changes: Sequence[ConfigChange]) -> Mapping[ConfigChange, ItemError | None]:
         return self._inner.check_configs(changes)
 
-    def describe_acls(self, kind: AclResourceKind, name: str) -> tuple[AclBinding, ...] | None:
+    def describe_acls(self, kind: AclResourceKind | None, name: str | None) -> tuple[AclBinding, ...] | None:
         return self._inner.describe_acls(kind, name)
 
     def describe_producers(
@@ -236,8 +256,8 @@ class AdminReads:
     def describe_client_quotas(self) -> Quotas:
         return self._inner.describe_client_quotas()
 
-    def quorum_voters(self) -> frozenset[int] | None:
-        return self._inner.quorum_voters()
+    def quorum(self) -> Quorum | None:
+        return self._inner.quorum()
 
     def close(self) -> None:
         """Close the inner client."""

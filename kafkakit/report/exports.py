@@ -200,6 +200,11 @@ def uri_of(path: str) -> str:
     return "".join(chr(byte) if byte in _URI else f"%{byte:02X}" for byte in path.encode("utf-8", "surrogateescape"))
 
 
+def uri_part(text: str) -> str:
+    """A name as one part of the path, or of the query, of a URI."""
+    return uri_of(text).replace("/", "%2F")
+
+
 def _result(result: SarifResult, rule_index: int) -> dict[str, object]:
     more = f" (and {result.number - 1} more of this rule here)" if result.number > 1 else ""
     location: dict[str, object] = {"logicalLocations": [{"name": result.where}]}

@@ -199,7 +199,9 @@ class Report:
     for TSV: the first one of the sections where none is given. A `failure` is raised after the report was written;
     without one the command exits with `code`. `warnings` go to stderr before it. With `refused` the text says what was
     not done: programs get the failure alone. `cluster` has the words for the cluster in the text, and those to write
-    in their place. `page` makes the web page where it is another than that of the sections.
+    in their place. With `colored` a severity at the beginning of a line, and the word for health in the first one,
+    has its colour on a terminal. `names` are those of the objects that a list shows, for `-o name`. `page`
+    makes the web page where it is another than that of the sections.
     """
 
     command: str
@@ -209,6 +211,8 @@ class Report:
     warnings: tuple[str, ...] = ()
     failure: KafkakitError | None = None
     refused: bool = False
+    colored: bool = False
+    names: tuple[str, ...] | None = None
     code: int = ExitCode.DONE
     cluster: tuple[str, str] | None = None
     page: Callable[[], bytes] | None = None

@@ -16,4 +16,5 @@ from kafkakit.topicmappr.decide.scope import (
     tags_needed,
 )
 from kafkakit.topicmappr.report.judgement import audit_sections
+from kafkakit.topicmappr.report.page import report_page
 from kafkakit.topicmappr.report.requests import planned_change_text

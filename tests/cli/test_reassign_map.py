@@ -131,6 +131,11 @@ def test_a_map_that_kafka_takes_and_rules_do_not_needs_a_word(desk: MapDesk) -> 
     refused = desk.run("apply", "--yes")
     assert (refused.code, desk.cluster.calls) == (2, [])
     assert "error: the audit of the map found errors: below-min-isr" in refused.stderr
+    del desk.cluster.topics["t"].configs["min.insync.replicas"]
+    desk.cluster.own_static[2] = {"min.insync.replicas": "2"}  # what one broker uses for topics without their own
+    told = desk.run("apply", "--yes").stderr
+    assert "error: the audit of the map found errors: below-min-isr" in told
+    assert "1 on 1, 3, 2 on 2; taken as 2" in told
     assert desk.run("apply", "--yes", "--allow-findings").code == 0
     assert desk.lists() == [(3,), (2, 1)]
 

@@ -231,7 +231,7 @@ def test_what_talks_to_kafka_is_imported_before_there_are_threads(home: Home, li
 
 def test_the_table_of_groups_agrees_with_the_modules(home: Home) -> None:
     for entry in ENTRIES:
-        app = import_module(entry.module).app
+        app = getattr(import_module(entry.module), entry.app)
         assert isinstance(app, typer.Typer)
         assert entry.is_group or len(app.registered_commands) == 1
         command = cli.load(entry)

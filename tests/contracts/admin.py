@@ -20,6 +20,7 @@ from kafkakit.core.cluster_facts import (
     QuotaDefault,
     QuotaEntity,
     ResourceKind,
+    TopicCount,
 )
 from kafkakit.core.model import BrokerState, TopicPartition, TopicPartitionReplica
 from kafkakit.ports.admin import ClusterAdmin
@@ -109,6 +110,12 @@ def hold_moves(rig: Rig, key: TopicPartition, source: int, destination: int) -> 
 def release_moves(rig: Rig, source: int, destination: int) -> None:
     changes = [rate_change(source, LEADER_RATE, None), rate_change(destination, FOLLOWER_RATE, None)]
     assert set(rig.admin.alter_configs(changes).values()) == {None}
+
+
+def _is_whole(rig: Rig, topic: str) -> bool:
+    """Each partition is led by the first of its replicas, and all are in sync; brokers hear of both later."""
+    found = rig.admin.partition_health()
+    return topic in found.of_topics and found.of_topics[topic][2:] == (0, 0, 0)
 
 
 class AdminContract:
@@ -510,6 +517,60 @@ class AdminContract:
         assert not {bad, half} & set(rig.admin.describe_client_quotas())
         assert rig.admin.alter_client_quotas({good: {CONSUMER_BYTE_RATE: None}}) == {good: None}
 
+    def test_controllers_with_a_vote_are_told_where_there_is_a_quorum(self, rig: Rig) -> None:
+        if not rig.kraft:
+            assert rig.admin.quorum() is None
+            return
+        eventually(rig, lambda: (found := rig.admin.quorum()) is not None and found.leader in found.ids)
+        found = rig.admin.quorum()
+        assert found is not None
+        assert [voter.id for voter in found.voters] == sorted(found.ids)
+        assert all(voter.behind_ms is None or voter.behind_ms >= 0 for voter in found.voters)
+        assert all(voter.behind_records is None or voter.behind_records >= 0 for voter in found.voters)
+
+    def test_all_partitions_are_counted_by_broker_and_topic(self, rig: Rig) -> None:
+        a, b, c = rig.brokers
+        before = rig.admin.partition_health()
+        name = make_topic(rig, (a, b), (b, c), (c, a))
+        eventually(rig, lambda: _is_whole(rig, name))
+        found = rig.admin.partition_health()
+        assert found.of_topics[name] == TopicCount(3, 2, 0, 0, 0)
+        assert (found.topics, found.partitions) == (before.topics + 1, before.partitions + 3)
+        more = {broker: found.replicas[broker] - before.replicas.get(broker, 0) for broker in rig.brokers}
+        assert more == dict.fromkeys(rig.brokers, 2)
+        assert sum(found.leaders.values()) == sum(before.leaders.values()) + 3
+        assert not any(key.topic == name for key in found.unwell)
+        assert rig.admin.reassign({TP(name, 0): (b, a)}) == {TP(name, 0): None}  # which leaves the leader as it is
+        eventually(rig, lambda: rig.admin.partition_health().of_topics[name].not_preferred == 1)
+        assert rig.admin.partition_health().not_preferred > 0
+        assert rig.admin.elect_preferred_leaders([TP(name, 0)]) == {TP(name, 0): None}
+
+    def test_settings_in_force_of_topics_are_told_wherever_they_were_set(self, rig: Rig) -> None:
+        a, b, _ = rig.brokers
+        own, plain = make_topic(rig, (a, b), min_insync_replicas="2"), make_topic(rig, (a, b))
+        keys = ["min.insync.replicas", "retention.ms", "no.such.key"]
+        found = rig.admin.topic_settings([own, plain, "no-such-topic"], keys)
+        assert sorted(found) == sorted((own, plain))
+        assert [set(values) for values in found.values()] == [set(keys[:2])] * 2
+        assert [found[topic]["min.insync.replicas"] for topic in (own, plain)] == ["2", "1"]
+        assert found[plain]["retention.ms"] == found[own]["retention.ms"]
+        assert rig.admin.topic_settings([], keys) == {}
+
+    def test_partitions_are_added_after_those_there_are(self, rig: Rig) -> None:
+        a, b, c = rig.brokers
+        name = make_topic(rig, (a, b))
+        wrong: list[tuple[str, dict[int, tuple[int, ...]], str]] = [
+            (name, {1: (a, a)}, "InvalidReplicationAssignmentError"),
+            (name, {1: (a, UNKNOWN_BROKER)}, "InvalidReplicationAssignmentError"),
+            (rig.new_name(), {1: (a, b)}, "UnknownTopicOrPartitionError"),
+        ]
+        answers = [error_name(rig.admin.create_partitions(topic, lists)) for topic, lists, _ in wrong]
+        assert answers == [refused for _, _, refused in wrong]
+        assert rig.admin.create_partitions(name, {1: (c, a), 2: (b, c)}) is None
+        wanted = [(a, b), (c, a), (b, c)]
+        eventually(rig, lambda: [s.replicas for s in rig.admin.partition_states([name]).values()] == wanted)
+        assert error_name(rig.admin.create_partitions(name, {1: (c, a)})) is not None
+
     def test_empty_requests_ask_nothing(self, rig: Rig) -> None:
         assert rig.admin.alter_client_quotas({}) == {}
         assert rig.admin.delete_records({}) == {}
@@ -535,6 +596,9 @@ class DeadBrokerContract:
             snapshot = rig.admin.snapshot(now=NOW)
             partition = next(t for t in snapshot.topics if t.name == key.topic).partitions[0]
             assert list(snapshot.unanswered_brokers) == [b]
+            eventually(rig, lambda: key in (found := rig.admin.partition_health()).unwell and b not in found.leaders)
+            state = rig.admin.partition_health().unwell[key]
+            assert (state.replicas, set(state.isr), state.leader) == ((a, b, c), {a, c}, a)
             assert snapshot.broker_by_id()[b].state is BrokerState.FENCED
             assert set(partition.replica_bytes) == {a, c}
             assert set(partition.isr or ()) == {a, c}

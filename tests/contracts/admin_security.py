@@ -53,6 +53,10 @@ class SecurityContract:
             eventually(rig, lambda: rig.admin.describe_acls(TOPIC, f"{name}-1") == tuple(sorted((one, every, prefix))))
             group = rig.admin.describe_acls(AclResourceKind.GROUP, f"{name}-1")
             assert group == (others[1],)
+            eventually(rig, lambda: set(made) <= set(rig.admin.describe_acls(None, None) or ()))
+            of_topics = rig.admin.describe_acls(TOPIC, None) or ()
+            assert set(made) - set(of_topics) == {others[1]}
+            assert list(of_topics) == sorted(of_topics)
         finally:
             assert rig.admin.delete_acls(made) == dict.fromkeys(made)
 
@@ -86,6 +90,6 @@ class NoAuthorizerContract:
 
     def test_without_an_authorizer_there_are_no_bindings_and_none_are_made(self, rig: Rig) -> None:
         deny = denial(rig.new_name())
-        assert rig.admin.describe_acls(TOPIC, deny.name) is None
+        assert rig.admin.describe_acls(TOPIC, deny.name) is rig.admin.describe_acls(None, None) is None
         for answers in (rig.admin.create_acls([deny]), rig.admin.delete_acls([deny])):
             assert {each: error_name(error) for each, error in answers.items()} == {deny: "SecurityDisabledError"}

@@ -5,6 +5,7 @@ against it and against real brokers). Moves progress only by `advance(seconds)`,
 second for each broker and direction unless a throttle that names the replica is lower.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -27,14 +28,18 @@ from kafkakit.core.cluster_facts import (
     LayeredValue,
     LiveReplica,
     OpenTransaction,
+    PartitionHealth,
     PartitionSizes,
     PartitionState,
     ProducerState,
+    Quorum,
     QuotaChanges,
     QuotaEntity,
     Quotas,
     ResourceKind,
     StorageReading,
+    TopicCount,
+    Voter,
 )
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.model import (
@@ -69,6 +74,7 @@ DEFAULT_SETTINGS = {
     "replica.fetch.backoff.ms": "1000",
     "replication.quota.window.num": "11",
 }
+TOPIC_DEFAULTS = {"retention.ms": "604800000"}
 NO_AUTHORIZER = ItemError(name="SecurityDisabledError")
 ItemResult = ItemError | None
 R = TypeVar("R")
@@ -265,9 +271,38 @@ class FakeCluster:
             operations=self.operations,
         )
 
-    def quorum_voters(self) -> frozenset[int] | None:
-        self._read("quorum_voters")
-        return self.voters
+    def quorum(self) -> Quorum | None:
+        self._read("quorum")
+        if self.voters is None:
+            return None
+        voters = tuple(Voter(id=v, behind_ms=0, behind_records=0) for v in sorted(self.voters))
+        return Quorum(leader=min(self.voters, default=None), voters=voters)
+
+    def partition_health(self) -> PartitionHealth:
+        self._read("partition_health")
+        states = {TopicPartition(t, n): p for t, topic in self.topics.items() for n, p in topic.partitions.items()}
+        unwell = {
+            key: PartitionState(replicas=tuple(p.replicas), isr=tuple(p.isr), leader=p.leader)
+            for key, p in sorted(states.items())
+            if p.leader is None or len(p.isr) < len(p.replicas)
+        }
+        return PartitionHealth(
+            topics=len(self.topics),
+            partitions=len(states),
+            leaders=Counter(sorted(p.leader for p in states.values() if p.leader is not None)),
+            replicas=Counter(sorted(b for p in states.values() for b in p.replicas)),
+            not_preferred=sum(p.leader not in (None, p.replicas[0]) for p in states.values()),
+            unwell=unwell,
+            of_topics={name: _counted(topic) for name, topic in sorted(self.topics.items())},
+        )
+
+    def topic_settings(self, topics: Collection[str], keys: Collection[str]) -> Mapping[str, Mapping[str, str]]:
+        """As the first broker that answers has them, where the topic has none of its own."""
+        self._read("topic_settings")
+        answering = [b for b in sorted(self.brokers) if self.replication.serving(b)]
+        usual = {**TOPIC_DEFAULTS, **(self._in_force(answering[0]) if answering else {})}
+        found = {name: {**usual, **self.topics[name].configs} for name in sorted(set(topics) & set(self.topics))}
+        return {name: {key: v[key] for key in sorted(set(keys)) if key in v} for name, v in found.items()}
 
     def unregister_broker(self, broker: int) -> ItemError | None:
         def effect() -> ItemResult:
@@ -375,10 +410,13 @@ class FakeCluster:
         self._read("broker_settings")
         found: dict[int, Mapping[str, str]] = {}
         for broker in sorted(b for b in set(brokers) if self.replication.serving(b)):
-            static = {**self.static_settings, **self.own_static.get(broker, {})}
-            values = {**DEFAULT_SETTINGS, **static, **self.dynamic_default, **self.brokers[broker].configs}
+            values = self._in_force(broker)
             found[broker] = {k: values[k] for k in sorted(set(keys)) if k in values}
         return found
+
+    def _in_force(self, broker: int) -> dict[str, str]:
+        static = {**self.static_settings, **self.own_static.get(broker, {})}
+        return {**DEFAULT_SETTINGS, **static, **self.dynamic_default, **self.brokers[broker].configs}
 
     def broker_configs(
         self, brokers: Collection[int], *, defaults: bool = False
@@ -447,6 +485,24 @@ class FakeCluster:
 
         return self._mutate("create_topic", name, effect)
 
+    def create_partitions(self, topic: str, assignments: Mapping[int, tuple[int, ...]]) -> ItemResult:
+        def effect() -> ItemResult:
+            found = self.topics.get(topic)
+            if found is None:
+                return ItemError(name="UnknownTopicOrPartitionError")
+            first, more = len(found.partitions), len(assignments)
+            if sorted(assignments) != list(range(first, first + more)):
+                return ItemError(name="InvalidPartitionsError")
+            if not all(self._valid_list(replicas) for replicas in assignments.values()):
+                return ItemError(name="InvalidReplicationAssignmentError")
+            made = FakeTopic(topic, found.topic_id, dict(found.partitions), dict(found.configs))
+            self.add_topic(topic, assignments, configs=found.configs)
+            made.partitions.update(self.topics[topic].partitions)
+            self.topics[topic] = made
+            return None
+
+        return self._mutate("create_partitions", topic, effect)
+
     def delete_topic(self, name: str) -> ItemResult:
         def effect() -> ItemResult:
             gone = self.topics.pop(name, None)
@@ -462,12 +518,12 @@ class FakeCluster:
 
         return self._mutate("delete_topic_by_id", topic_id, effect)
 
-    def describe_acls(self, kind: AclResourceKind, name: str) -> tuple[AclBinding, ...] | None:
+    def describe_acls(self, kind: AclResourceKind | None, name: str | None) -> tuple[AclBinding, ...] | None:
         self._read("describe_acls")
         if self.acls is None:
             return None
-        same_kind = [each for each in self.acls if each.kind is kind]
-        return tuple(sorted(each for each in same_kind if _concerns(each, name)))
+        same_kind = [each for each in self.acls if kind is None or each.kind is kind]
+        return tuple(sorted(each for each in same_kind if name is None or _concerns(each, name)))
 
     def create_acls(self, bindings: Collection[AclBinding]) -> Mapping[AclBinding, ItemResult]:
         return self._mutate("create_acls", tuple(bindings), lambda: {each: self._add_acl(each) for each in bindings})
@@ -802,3 +858,14 @@ def _concerns(binding: AclBinding, name: str) -> bool:
     if binding.pattern is AclPattern.PREFIXED:
         return name.startswith(binding.name)
     return binding.name in (name, "*")
+
+
+def _counted(topic: FakeTopic) -> TopicCount:
+    found = list(topic.partitions.values())
+    return TopicCount(
+        partitions=len(found),
+        replication=max((len(p.replicas) for p in found), default=0),
+        offline=sum(p.leader is None for p in found),
+        short=sum(len(p.isr) < len(p.replicas) for p in found),
+        not_preferred=sum(p.leader not in (None, p.replicas[0]) for p in found),
+    )

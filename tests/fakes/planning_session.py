@@ -1,5 +1,6 @@
 """A session for `topicmappr.act.observation`: one clock, one cluster or snapshot, one collector."""
 
+from collections.abc import Collection
 from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
@@ -42,3 +43,6 @@ class _Still:
     def snapshot(self, *, now: datetime, sizes: bool) -> ClusterSnapshot:
         assert self._snapshot is not None
         return self._snapshot
+
+    def broker_settings(self, brokers: Collection[int], keys: Collection[str]) -> dict[int, dict[str, str]]:
+        return {}

@@ -31,6 +31,20 @@ topicmappr rebalance-dirs --topics nosuch
 topicmappr rebalance-dirs --brokers 9999
 topicmappr add-brokers --brokers 9999
 topicmappr repair --topics nosuch
+topic list nosuch
+topic describe nosuch
+topic alter nosuch --partitions 2
+topic delete nosuch
+partition list nosuch
+partition describe nosuch/0
+partition describe t/12345678
+group describe nosuch
+broker describe 9999
+record tail nosuch
+status --clusters nosuch
+status --fleet nosuch.yaml
+ui --clusters nosuch
+ui --fleet nosuch.yaml
 topicmappr replan nosuch.json
 topicmappr explain nosuch.json t/0
 topicmappr audit nosuch.json
@@ -190,6 +204,9 @@ fleet segments nosuch --cluster x --to store
 # What options name, and what is looked for in something that exists: topic t, stream s, group g. Not here: exclusions,
 # sets and capacities, which one file may state for many clusters.
 WITHIN = """
+partition list --broker 9999
+ui --plans nosuch
+topic create new --partitions 0
 audit here --segments nosuch
 topicmappr rebalance --topics t --brokers -2 --exclude-receivers 9999
 topicmappr rebalance --topics t --brokers -2 --exclude-givers 9999
@@ -286,7 +303,7 @@ topicmappr check --snapshot nosuch.json
 
 # These take no name of something that has to exist.
 FREE = """
-audit unit,
+acl list, audit unit, broker list, cluster describe, group list, quota list,
 autothrottle show, autothrottle unit, completion, config watch, doctor, metricsfetcher show,
 metricsfetcher unit, profile list, reassign list, reassign status, registry cleanup, registry migrate, registry
 translate-offsets, registry unmapped, sandbox demo, sandbox down, sandbox up, snapshot, streams assigner run, streams

@@ -34,14 +34,16 @@ from kafkakit.core.cluster_facts import (
     ItemError,
     LayeredValue,
     OpenTransaction,
+    PartitionHealth,
     PartitionState,
     ProducerState,
+    Quorum,
     QuotaChanges,
     QuotaEntity,
     Quotas,
     ResourceKind,
 )
-from kafkakit.core.errors import OperationFailedError, TooOldError
+from kafkakit.core.errors import TooOldError
 from kafkakit.core.model import ClusterSnapshot, Reassignment, TopicPartition, TopicPartitionReplica
 from kafkakit.ports.acting import wait_until
 
@@ -116,6 +118,12 @@ class KafkaAdmin:
 
     def partition_states(self, topics: Collection[str]) -> Mapping[TopicPartition, PartitionState]:
         return read.states_of(self._metadata(topics))
+
+    def partition_health(self) -> PartitionHealth:
+        return read.health_of(self._metadata(None))
+
+    def topic_settings(self, topics: Collection[str], keys: Collection[str]) -> Mapping[str, Mapping[str, str]]:
+        return read_topic_settings(self._session, topics, keys)
 
     def topic_names(self) -> frozenset[str]:
         """See `ports.ClusterAdmin`; names alone from Kafka 4.1 on (KIP-1142), else the metadata of all partitions."""
@@ -224,6 +232,11 @@ class KafkaAdmin:
             wait_until(time, CREATION_WAIT_S, is_led, 0.05)
         return error
 
+    def create_partitions(self, topic: str, assignments: Mapping[int, tuple[int, ...]]) -> ItemResult:
+        request = write.partitions_request(topic, assignments, self._timeout_ms)
+        response = self._session.request("create partitions", request, errors=_result_codes, repeat=False)
+        return error_of(response.results[0].error_code, response.results[0].error_message)
+
     def delete_topic(self, name: str) -> ItemResult:
         """See `ports.ClusterAdmin`; metadata may show the topic for a moment more."""
         request = write.delete_request(name, self._timeout_ms)
@@ -237,7 +250,7 @@ class KafkaAdmin:
         answer = self._session.request("delete topic", request, errors=_response_codes).responses[0]
         return None if answer.error_code == UNKNOWN_TOPIC_ID else error_of(answer.error_code, answer.error_message)
 
-    def describe_acls(self, kind: AclResourceKind, name: str) -> tuple[AclBinding, ...] | None:
+    def describe_acls(self, kind: AclResourceKind | None, name: str | None) -> tuple[AclBinding, ...] | None:
         """See `ports.ClusterAdmin`. A write may show up late: poll."""
         return admin_write.acls_of(self._session.request("describe ACLs", admin_write.acls_request(kind, name)))
 
@@ -292,9 +305,9 @@ class KafkaAdmin:
             return {}
         return change_results(self._session.request("change client quotas", change_request(changes)), changes)
 
-    def quorum_voters(self) -> frozenset[int] | None:
-        with suppress(OperationFailedError):  # this Kafka has no such request
-            return write.voters_of(self._session.request("describe quorum", write.quorum_request()))
+    def quorum(self) -> Quorum | None:
+        with suppress(TooOldError):
+            return read.quorum_of(self._session.request("describe quorum", read.quorum_request()))
         return None
 
     def unregister_broker(self, broker: int) -> ItemResult:
@@ -354,6 +367,10 @@ def _topic_codes(response: Any) -> set[int]:
     return {t.error_code for t in response.topics}
 
 
+def _result_codes(response: Any) -> set[int]:
+    return {result.error_code for result in response.results}
+
+
 def _response_codes(response: Any) -> set[int]:
     return {r.error_code for r in response.responses}
 
@@ -399,6 +416,19 @@ def read_settings(session: KafkaSession, brokers: Collection[int], keys: Collect
                 for entry in result.configs
                 if entry.name in names and entry.value is not None
             }
+    return found
+
+
+def read_topic_settings(
+    session: KafkaSession, topics: Collection[str], keys: Collection[str]
+) -> dict[str, dict[str, str]]:
+    """The values in force of the named keys of topics; absent: topics that do not exist, and unset keys."""
+    wanted, names = sorted(set(topics)), sorted(set(keys))
+    found: dict[str, dict[str, str]] = {}
+    for start in range(0, len(wanted), NAMES_PER_REQUEST):
+        results = _topic_results(session, wanted[start : start + NAMES_PER_REQUEST], names)
+        for result in read.existing(ResourceKind.TOPIC, results):
+            found[result.resource_name] = {c.name: c.value for c in result.configs if c.value is not None}
     return found
 
 
@@ -462,16 +492,16 @@ def _alter_brokers(
     return reported
 
 
-def _topic_results(session: KafkaSession, names: list[str]) -> list[Any]:
+def _topic_results(session: KafkaSession, names: list[str], keys: list[str] | None = None) -> list[Any]:
     from kafka.protocol.admin import DescribeConfigsRequest
 
     code = write.RESOURCE_CODE[ResourceKind.TOPIC]
-    request = DescribeConfigsRequest(resources=[(code, name, None) for name in names])
+    request = DescribeConfigsRequest(resources=[(code, name, keys) for name in names])
     results = list(session.request("read configurations", request).results)
     if len(names) > 1 and any(result.error_code == read.UNKNOWN_FAULT for result in results):
         # On Kafka 3.9 one topic with a value above 32,767 bytes spoils the answer for all of them.
         middle = len(names) // 2
-        return _topic_results(session, names[:middle]) + _topic_results(session, names[middle:])
+        return _topic_results(session, names[:middle], keys) + _topic_results(session, names[middle:], keys)
     return results
 
 

@@ -1,6 +1,7 @@
 """Kafka's answers to reading requests as kafkakit's values, and a `ClusterSnapshot` made of them; sends nothing."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -20,8 +21,12 @@ from kafkakit.core.cluster_facts import (
     ConfigLayer,
     LayeredValue,
     LiveReplica,
+    PartitionHealth,
     PartitionState,
+    Quorum,
     ResourceKind,
+    TopicCount,
+    Voter,
 )
 from kafkakit.core.documents import decode_partition_map
 from kafkakit.core.errors import OperationFailedError
@@ -241,10 +246,20 @@ def old_reassignments(
 def configs_of(kind: ResourceKind, results: Iterable[Any]) -> dict[str, dict[str, str]]:
     """DescribeConfigs results: values set on the resource itself; absent: resources that do not exist.
 
-    Values that Kafka hides (sensitive) are left out. Missing rights raise instead of looking empty.
+    Values that Kafka hides (sensitive) are left out.
     """
     own = OWN_SOURCE[kind]
     found: dict[str, dict[str, str]] = {}
+    for result in existing(kind, results):
+        is_default = kind is ResourceKind.BROKER and result.resource_name == CLUSTER_DEFAULT
+        source = DEFAULT_OF_CLUSTER if is_default else own
+        values = {c.name: c.value for c in result.configs if c.config_source == source and c.value is not None}
+        found[result.resource_name] = dict(sorted(values.items()))
+    return found
+
+
+def existing(kind: ResourceKind, results: Iterable[Any]) -> Iterator[Any]:
+    """The DescribeConfigs results of resources that exist. Missing rights raise instead of looking empty."""
     for result in results:
         if result.error_code in (TOPIC_DENIED, CLUSTER_DENIED):
             on = f"topic {result.resource_name}" if kind is ResourceKind.TOPIC else "the cluster"
@@ -254,11 +269,7 @@ def configs_of(kind: ResourceKind, results: Iterable[Any]) -> dict[str, dict[str
         if result.error_code:
             error = error_of(result.error_code, result.error_message)
             raise OperationFailedError(f"read the configuration of {kind} {result.resource_name}: {error}")
-        is_default = kind is ResourceKind.BROKER and result.resource_name == CLUSTER_DEFAULT
-        source = DEFAULT_OF_CLUSTER if is_default else own
-        values = {c.name: c.value for c in result.configs if c.config_source == source and c.value is not None}
-        found[result.resource_name] = dict(sorted(values.items()))
-    return found
+        yield result
 
 
 def layers_of(results: Iterable[Any], *, defaults: bool = False) -> dict[str, LayeredValue]:
@@ -286,6 +297,75 @@ def layers_of(results: Iterable[Any], *, defaults: bool = False) -> dict[str, La
 
 def _known_size(size: int | None) -> int | None:
     return None if size is None or size < 0 else size
+
+
+def quorum_request() -> Any:
+    """DescribeQuorum of the one partition that KRaft has."""
+    from kafka.protocol.admin import DescribeQuorumRequest as Request
+
+    partition = Request.TopicData.PartitionData(partition_index=0)
+    return Request(topics=[Request.TopicData(topic_name="__cluster_metadata", partitions=[partition])])
+
+
+def quorum_of(response: Any) -> Quorum | None:
+    """DescribeQuorum: None where the broker has no quorum to tell of. Times are there from Kafka 3.3 on.
+
+    A voter's time is compared with that of the leader, which brokers give by the leader's clock.
+    """
+    if response.error_code == CLUSTER_DENIED:
+        raise refused_error("describe the quorum", "DESCRIBE on the cluster")
+    parts = [] if response.error_code else [p for topic in response.topics for p in topic.partitions]
+    if not parts or not parts[0].current_voters:
+        return None
+    part = parts[0]
+    leader = part.leader_id if part.leader_id >= 0 else None
+    caught_up = {v.replica_id: getattr(v, "last_caught_up_timestamp", -1) for v in part.current_voters}
+    newest = caught_up.get(leader, -1)
+    voters = []
+    for voter in sorted(part.current_voters, key=lambda v: int(v.replica_id)):
+        at, end = caught_up[voter.replica_id], voter.log_end_offset
+        voters.append(
+            Voter(
+                id=voter.replica_id,
+                behind_ms=max(0, newest - at) if newest >= 0 and at >= 0 else None,
+                behind_records=max(0, part.high_watermark - end) if end >= 0 else None,
+            )
+        )
+    return Quorum(leader=leader, voters=tuple(voters))
+
+
+def health_of(topics: Iterable[Any]) -> PartitionHealth:
+    """Metadata's topics, counted in one pass. Topics that the caller may not see are not among them."""
+    leaders: Counter[int] = Counter()
+    replicas: Counter[int] = Counter()
+    unwell: dict[TopicPartition, PartitionState] = {}
+    of_topics: dict[str, TopicCount] = {}
+    for topic in topics:
+        offline = short = not_preferred = most = 0
+        for p in topic.partitions:
+            nodes, leader = p.replica_nodes, p.leader_id
+            replicas.update(nodes)
+            leaders[leader] += 1
+            most = max(most, len(nodes))
+            not_preferred += leader >= 0 and leader != nodes[0]
+            is_short = len(p.isr_nodes) < len(nodes)
+            offline += leader < 0
+            short += is_short
+            if leader < 0 or is_short:
+                unwell[TopicPartition(topic.name, p.partition_index)] = PartitionState(
+                    replicas=tuple(nodes), isr=tuple(p.isr_nodes), leader=leader if leader >= 0 else None
+                )
+        of_topics[topic.name] = TopicCount(len(topic.partitions), most, offline, short, not_preferred)
+    leaders.pop(-1, None)
+    return PartitionHealth(
+        topics=len(of_topics),
+        partitions=sum(count.partitions for count in of_topics.values()),
+        leaders=dict(sorted(leaders.items())),
+        replicas=dict(sorted(replicas.items())),
+        not_preferred=sum(count.not_preferred for count in of_topics.values()),
+        unwell=dict(sorted(unwell.items())),
+        of_topics=dict(sorted(of_topics.items())),
+    )
 
 
 NOT_REGISTERED = "not registered with the cluster"

@@ -217,6 +217,16 @@ def delete_request(name: str, timeout_ms: int) -> Any:
     return Request(topics=[Request.DeleteTopicState(name=name)], timeout_ms=timeout_ms)
 
 
+def partitions_request(topic: str, assignments: Mapping[int, tuple[int, ...]], timeout_ms: int) -> Any:
+    """CreatePartitions with a replica list for each new partition, in the order of their numbers."""
+    from kafka.protocol.admin import CreatePartitionsRequest as Request
+
+    lists = [Request.CreatePartitionsTopic.CreatePartitionsAssignment(broker_ids=list(assignments[number]))
+             for number in sorted(assignments)]  # fmt: skip
+    wanted = Request.CreatePartitionsTopic(name=topic, count=max(assignments) + 1, assignments=lists)
+    return Request(topics=[wanted], timeout_ms=timeout_ms, validate_only=False)
+
+
 def delete_by_id_request(topic_id: str, timeout_ms: int) -> Any:
     """DeleteTopics of the topic of an id; `UsageError` for text that is none."""
     from kafka.protocol.admin import DeleteTopicsRequest as Request
@@ -226,21 +236,6 @@ def delete_by_id_request(topic_id: str, timeout_ms: int) -> Any:
     except ValueError:
         raise UsageError(f"{topic_id[:80]!r} is not a topic's id") from None
     return Request(topics=[Request.DeleteTopicState(name=None, topic_id=found)], timeout_ms=timeout_ms, min_version=6)
-
-
-def quorum_request() -> Any:
-    """DescribeQuorum of the one partition that KRaft has."""
-    from kafka.protocol.admin import DescribeQuorumRequest as Request
-
-    partition = Request.TopicData.PartitionData(partition_index=0)
-    return Request(topics=[Request.TopicData(topic_name="__cluster_metadata", partitions=[partition])])
-
-
-def voters_of(response: Any) -> frozenset[int] | None:
-    """The voters' node ids; None where the broker has no quorum to tell of."""
-    if response.error_code:
-        return None
-    return frozenset(v.replica_id for t in response.topics for p in t.partitions for v in p.current_voters) or None
 
 
 def _in_order(
@@ -273,14 +268,14 @@ _PERMISSIONS = {code: permission for permission, code in PERMISSION_CODE.items()
 _OPERATIONS = {code: operation for operation, code in ACL_OPERATION_CODE.items()}
 
 
-def acls_request(kind: AclResourceKind, name: str) -> Any:
-    """DescribeAcls of every binding that concerns a resource."""
+def acls_request(kind: AclResourceKind | None, name: str | None) -> Any:
+    """DescribeAcls of every binding that concerns a resource; None means any kind, any name."""
     from kafka.protocol.admin import DescribeAclsRequest
 
     return DescribeAclsRequest(
-        resource_type_filter=KIND_CODE[kind],
+        resource_type_filter=ANY if kind is None else KIND_CODE[kind],
         resource_name_filter=name,
-        pattern_type_filter=MATCH,
+        pattern_type_filter=ANY if name is None else MATCH,
         principal_filter=None,
         host_filter=None,
         operation=ANY,

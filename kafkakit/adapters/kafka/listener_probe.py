@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from kafkakit.config.security import Mechanism, ProbedListener, Security, misfits, parse_addresses
 from kafkakit.core.errors import ConnectRefusedError, UsageError
@@ -24,6 +25,7 @@ _LONGEST_ANSWER = 64 * 1024
 _REFUSAL_WAIT_S = 0.5
 _STEP_S = 5.0
 _EXPLAIN_S = 12.0
+_VERSION, _UTC_TIME, _LONG = 0xA0, 0x17, 0x80
 CHECK_HINT = "check the address and that brokers run; what each address answers: kafkakit doctor"
 _HINT = "check each step with: kafkakit doctor"
 
@@ -43,6 +45,54 @@ def probe_listener(host: str, port: int, timeout_s: float, ca_file: str | None, 
     if mechanisms is not None:
         return ProbedListener(host=host, port=port, speaks_kafka=True, mechanisms=mechanisms)
     return _probe_tls(host, port, timeout_s, ca_file, check_hostname)
+
+
+def certificate_end(host: str, port: int, timeout_s: float, security: Security) -> datetime | None:
+    """When the certificate that a listener shows ends, whether it is trusted or not; None where it shows none."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    if security.cert_file and security.key_file:
+        password = None if security.key_password is None else security.key_password.reveal()
+        context.load_cert_chain(security.cert_file, security.key_file, password)
+    try:
+        with _tls(host, port, timeout_s, context) as stream:
+            shown = stream.getpeercert(binary_form=True)
+    except OSError:
+        return None
+    return None if shown is None else not_after(shown)
+
+
+def not_after(certificate: bytes) -> datetime | None:
+    """The end of a certificate (RFC 5280, 4.1: the second time of `validity`); None for what is not one."""
+    try:
+        _, at, _ = _der(certificate, 0)  # Certificate
+        _, at, _ = _der(certificate, at)  # TBSCertificate
+        tag, _, end = _der(certificate, at)
+        skipped = 4 if tag == _VERSION else 3  # a version may stand before serial number, algorithm and issuer
+        for _ in range(skipped):
+            _, _, end = _der(certificate, at)
+            at = end
+        _, at, _ = _der(certificate, at)  # Validity
+        _, _, at = _der(certificate, at)
+        tag, begin, end = _der(certificate, at)
+        text = certificate[begin:end].decode("ascii")
+        form = "%y%m%d%H%M%SZ" if tag == _UTC_TIME else "%Y%m%d%H%M%SZ"
+        return datetime.strptime(text, form).replace(tzinfo=UTC)
+    except (IndexError, ValueError):
+        return None
+
+
+def _der(data: bytes, at: int) -> tuple[int, int, int]:
+    """An element's tag, and where its content begins and ends; `IndexError` beyond the data."""
+    tag, length, begin = data[at], data[at + 1], at + 2
+    if length & _LONG:
+        size = length - _LONG
+        length = int.from_bytes(data[begin : begin + size])
+        begin += size
+    if begin + length > len(data):
+        raise IndexError
+    return tag, begin, begin + length
 
 
 def explain(bootstrap_servers: str, security: Security) -> ConnectRefusedError | None:

@@ -25,7 +25,14 @@ from kafka.protocol.api_message import ApiMessage
 from kafkakit.adapters.kafka.listener_probe import CHECK_HINT, explain
 from kafkakit.config.security import Security, to_kafka_python
 from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.errors import ConnectRefusedError, KafkakitError, OperationFailedError, TooOldError, TryLaterError
+from kafkakit.core.errors import (
+    ConnectRefusedError,
+    KafkakitError,
+    MissingRightError,
+    OperationFailedError,
+    TooOldError,
+    TryLaterError,
+)
 from kafkakit.ports.acting import pause
 
 ATTEMPTS = 4
@@ -381,9 +388,9 @@ def error_from(exception: Exception) -> ItemError:
     return ItemError(name=name, message=text.removeprefix(name).removeprefix(": ")[:300], retriable=True)
 
 
-def refused_error(what: str, right: str) -> OperationFailedError:
+def refused_error(what: str, right: str) -> MissingRightError:
     """The failure of a read for a missing right, which Kafka would otherwise report as empty data."""
-    return OperationFailedError(f"{what}: not permitted", hint=f"grant {right} to this user")
+    return MissingRightError(f"{what}: not permitted", hint=f"grant {right} to this user")
 
 
 Field = dict[str, Any]

@@ -334,7 +334,7 @@ Page = Callable[[HttpRequest], HttpPage]
 
 
 class PageServer:
-    """Answers from threads of its own, from now on until it is closed; bodies are read and dropped.
+    """Answers from threads of its own, from now on until it is closed.
 
     `page` is called for each request, at most `MAX_PAGES_AT_ONCE` at a time; others get 503. `names` are the host names
     that are answered beside addresses and `localhost` (None: any), and what pages of other servers send is refused.
@@ -342,12 +342,18 @@ class PageServer:
     """
 
     def __init__(
-        self, listen: str, page: Page, *, names: Collection[str] | None = None, limits: HttpLimits = PAGE_LIMITS
+        self,
+        listen: str,
+        page: Page,
+        *,
+        names: Collection[str] | None = None,
+        limits: HttpLimits = PAGE_LIMITS,
+        tls: Security | None = None,
     ) -> None:
         self._page, self._names, self._busy = page, names, 0
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name="http", daemon=True)
-        self._listener = HttpListener(listen, self._answer, limits=limits)
+        self._listener = HttpListener(listen, self._answer, limits=limits, tls=tls)
         self._is_closed = False
         self._thread.start()
         try:
@@ -373,9 +379,16 @@ class PageServer:
         if not self._thread.is_alive():
             self._loop.close()
 
-    async def _answer(self, call: RpcCall) -> RpcAnswer:
+    async def _answer(self, call: RpcCall) -> RpcAnswer | RpcStream:
         page = await self._page_for(call)
-        headers = (("Content-Type", page.media), ("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff"))
+        headers = (
+            ("Content-Type", page.media),
+            *(() if any(name == "Cache-Control" for name, _ in page.headers) else (("Cache-Control", "no-store"),)),
+            ("X-Content-Type-Options", "nosniff"),
+            *page.headers,
+        )
+        if page.parts is not None:
+            return RpcStream(parts=page.parts, headers=headers)
         return RpcAnswer(body=page.body, status=page.status, headers=headers)
 
     async def _page_for(self, call: RpcCall) -> HttpPage:
@@ -437,4 +450,6 @@ def request_of(call: RpcCall) -> HttpRequest:
         authorization=call.headers.get("authorization", ""),
         accept=call.headers.get("accept", ""),
         uri=uri,
+        headers=call.headers,
+        body=call.body,
     )

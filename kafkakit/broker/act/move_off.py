@@ -6,7 +6,7 @@ broker and its copies, takes an operation back if asked, and gives leaderships b
 """
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -332,8 +332,13 @@ class MoveOff:
         goal = [*(b for b in alive if b in self._brokers), *staying]
         found = self._retrier.call("reading settings", lambda: self._admin.broker_settings(goal, SETTING_KEYS))
         silent = [b for b in self._brokers if not found.get(b, {}).get(ROLES)]
-        voters = self._retrier.call("reading the quorum", self._admin.quorum_voters) if silent else None
-        return with_votes(found, silent, voters)
+        return with_votes(found, silent, self._voters() if silent else None)
+
+    def _voters(self) -> frozenset[int] | None:
+        with suppress(OperationFailedError):  # without the right to ask, nothing tells
+            quorum = self._retrier.call("reading the quorum", self._admin.quorum)
+            return None if quorum is None else quorum.ids
+        return None
 
     def _confirmed(self) -> bool:
         goal = self._request.goal

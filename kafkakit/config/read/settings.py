@@ -106,9 +106,28 @@ class Settings:
         return ",".join(part.strip() for part in (self._text("bootstrap_server") or "").split(",") if part.strip())
 
     @property
+    def required_address(self) -> str:
+        """Kafka addresses with commas between; `UsageError` when none is configured."""
+        if not self.bootstrap_servers:
+            raise UsageError(
+                "no Kafka address is configured",
+                hint="pass --bootstrap-server HOST:PORT, --profile NAME (listed by `kafkakit profile list`), "
+                "--command-config FILE with bootstrap.servers or -X bootstrap_server=HOST:PORT; or set "
+                "KAFKAKIT_BOOTSTRAP_SERVER, KAFKAKIT_PROFILE, TOPICMAPPR_KAFKA_ADDR (topicmappr, as --kafka-addr), or "
+                "a default with `kafkakit profile use NAME`; --zk-addr names only ZooKeeper, not a Kafka cluster",
+            )
+        return self.bootstrap_servers
+
+    @property
     def request_timeout_s(self) -> float:
         """Time limit of one request to the cluster, in seconds."""
         return parse_duration(self._text("request_timeout") or "30s", "request_timeout")
+
+    def within(self, timeout_s: float) -> Self:
+        """These settings with requests that take no longer than that."""
+        limit_s = min(timeout_s, self.request_timeout_s)
+        limit = SourcedValue(value=f"{limit_s:g}s", origin="limit", rank=Rank.FLAG)
+        return replace(self, entries={**self.entries, "request_timeout": limit})
 
     @property
     def zookeeper_prefix(self) -> str:
@@ -119,6 +138,23 @@ class Settings:
     def zookeeper_addr(self) -> str | None:
         """ZooKeeper addresses with commas between."""
         return self._text("zookeeper.addr")
+
+    def zookeeper_for(self, why: str) -> str:
+        """ZooKeeper addresses with commas between; `UsageError`, which says why they are needed, for none."""
+        if not self.zookeeper_addr:
+            raise UsageError(
+                f"{why}, but no ZooKeeper address is configured",
+                hint="set zookeeper.addr in the profile, or KAFKAKIT_ZOOKEEPER_ADDR",
+            )
+        return self.zookeeper_addr
+
+    def znodes_of_sizes(self, addresses: str | None) -> tuple[str, str]:
+        """The address of kafka-kit's znodes of sizes, and the name of what gave it."""
+        if addresses:
+            return addresses, "--zk-addr"
+        if self.zookeeper_addr:
+            return self.zookeeper_addr.partition("/")[0], "zookeeper.addr"
+        return "localhost:2181", "--zk-addr or zookeeper.addr"
 
     @property
     def control_store(self) -> ControlStoreKind:

@@ -440,6 +440,11 @@ class GuardedAdmin(AdminReads):
         self._guard()
         return self._inner.create_topic(name, assignments, configs)
 
+    def create_partitions(self, topic: str, assignments: Mapping[int, tuple[int, ...]]) -> ItemError | None:
+        """See `ports.ClusterAdmin`; guarded."""
+        self._guard()
+        return self._inner.create_partitions(topic, assignments)
+
     def delete_topic(self, name: str) -> ItemError | None:
         """See `ports.ClusterAdmin`; guarded."""
         self._guard()

@@ -13,8 +13,8 @@ from typing import Protocol, TypeAlias, TypeVar
 
 from kafkakit.core.cluster_facts import BrokerLogDirs, ConfigChange, FetchedBatches, ItemError, ResourceKind
 from kafkakit.core.errors import ConnectRefusedError, LeaseLostError, TryLaterError
-from kafkakit.core.findings import MIN_ISR, usual_min_isr
-from kafkakit.core.model import BROKER_TAGS, TAGS_ROOT, TOPIC_TAGS, TagSet, TopicPartition, decode_tags
+from kafkakit.core.findings import MIN_ISR, min_isr_of
+from kafkakit.core.model import BROKER_TAGS, TAGS_ROOT, TOPIC_TAGS, ClusterSnapshot, TagSet, TopicPartition, decode_tags
 from kafkakit.core.quantities import format_bytes, format_rate, format_rough_time
 from kafkakit.core.rights import CommandRights
 from kafkakit.execution.decide.journal import ConfigKey, key_of
@@ -168,9 +168,24 @@ def wait_until_shown(
     return WriteOutcome(unshown=unshown, gone=tuple(c for c in waiting if c not in unshown))
 
 
-def read_usual_min_isr(admin: ClusterAdmin, alive: Sequence[int]) -> int:
-    """What the first of these uses for topics without a `min.insync.replicas` of their own; 1 without any broker."""
-    return usual_min_isr(admin.broker_settings(alive[:1], [MIN_ISR]).values() if alive else ())
+def read_min_isr(admin: ClusterAdmin, alive: Collection[int]) -> dict[int, int]:
+    """What each of these brokers uses for topics without a `min.insync.replicas` of their own; silent ones are absent.
+
+    One request to each, side by side.
+    """
+    found = admin.broker_settings(alive, [MIN_ISR]) if alive else {}
+    return {broker: min_isr_of(values) for broker, values in found.items() if values.get(MIN_ISR)}
+
+
+def read_usual_min_isr(admin: ClusterAdmin, alive: Collection[int]) -> int:
+    """The largest that one of these brokers uses for topics without a minimum of their own; 1 if none answers."""
+    return max(read_min_isr(admin, alive).values(), default=1)
+
+
+def with_usual_min_isr(admin: ClusterAdmin, snapshot: ClusterSnapshot) -> ClusterSnapshot:
+    """The snapshot with `min_isr`; a broker that did not answer before is not asked again."""
+    asked = [b.id for b in snapshot.brokers if b.is_alive and b.id not in snapshot.unanswered_brokers]
+    return replace(snapshot, min_isr=read_min_isr(admin, asked))
 
 
 class RetryingReader:

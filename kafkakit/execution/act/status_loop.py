@@ -24,9 +24,9 @@ from kafkakit.execution.decide.status import StatusContext, StatusView, judge
 from kafkakit.execution.decide.status_looks import (
     CopySample,
     CurrentThrottles,
+    HealthCounts,
     History,
     KnownRun,
-    PartitionHealth,
     StatusLook,
     ended_between,
     health_of,
@@ -88,7 +88,7 @@ class StatusObserver:
         self._history = History()
         self._inside_history = History()
         self._throttled = CurrentThrottles()
-        self._health: PartitionHealth | None = None
+        self._health: HealthCounts | None = None
         self._lease: HeldLease | None = None
         self._beat: tuple[tuple[int, int], float] | None = None
         self._inside: frozenset[TopicPartitionReplica] = frozenset()

@@ -23,10 +23,10 @@ from kafkakit.execution.decide.status_looks import (
     CopyStall,
     CurrentThrottles,
     Growth,
+    HealthCounts,
     History,
     KnownRun,
     Limit,
-    PartitionHealth,
     StatusLook,
     entries_of,
     growth_of,
@@ -52,7 +52,7 @@ class StatusContext:
 
     runs: Sequence[KnownRun] = ()
     throttled: CurrentThrottles = field(default_factory=CurrentThrottles)
-    health: PartitionHealth | None = None
+    health: HealthCounts | None = None
     lease: HeldLease | None = None
     damaged: tuple[str, ...] = ()
     program: str = "kafkakit"

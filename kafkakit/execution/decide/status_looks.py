@@ -63,7 +63,7 @@ class CurrentThrottles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionHealth:
+class HealthCounts:
     """Counts over all partitions of the cluster, at one time.
 
     A partition is under-replicated when its ISR is smaller than its replica list without the copies that a move
@@ -169,7 +169,7 @@ def entries_of(throttled: CurrentThrottles, topic: str, *, led: bool) -> frozens
     return frozenset(split_list(values.get(LEADER_LIST if led else FOLLOWER_LIST)))
 
 
-def health_of(snapshot: ClusterSnapshot, min_isr_default: int) -> PartitionHealth:
+def health_of(snapshot: ClusterSnapshot, min_isr_default: int) -> HealthCounts:
     """Count over a snapshot; a topic's own `min.insync.replicas` goes before the brokers' default. O(partitions)."""
     alive = {b.id for b in snapshot.brokers if b.is_alive}
     stops = stops_above_replicas(snapshot.kafka_version)
@@ -182,7 +182,7 @@ def health_of(snapshot: ClusterSnapshot, min_isr_default: int) -> PartitionHealt
             under += isr < len(p.replicas) - len(p.adding)
             below += isr < least_in_sync(minimum, len(p.replicas), stops=stops)
             offline += p.leader is None or p.leader not in alive
-    return PartitionHealth(
+    return HealthCounts(
         at=snapshot.taken_at, partitions=total, under_replicated=under, under_min_isr=below, offline=offline
     )
 

@@ -10,6 +10,10 @@ from datetime import date
 from fnmatch import translate
 from functools import cache
 
+import msgspec
+
+from kafkakit.core.documents import decode_json
+from kafkakit.core.errors import InputError
 from kafkakit.core.findings import FailOn, Finding, Severity, fingerprint_of
 from kafkakit.core.options import REPEATED, option, parsed_option
 from kafkakit.core.text import sanitize
@@ -363,3 +367,40 @@ def fix_of(checked: RuleFinding) -> Fix:
     if not checked.edits or checked.anchor is None:
         return Fix.NONE
     return Fix.SAFE if all(edit.is_safe for edit in checked.edits) else Fix.UNSAFE
+
+
+MOST_KEPT = 100
+
+
+class KeptFindings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run over a live cluster found, as it is kept for those who look at the cluster later.
+
+    `errors` are the first of them as `CODE PLACE`; `at_s` is in seconds since 1970.
+    """
+
+    schema: int = 1
+    at_s: float
+    errors: tuple[str, ...] = ()
+    number_of_errors: int = 0
+    warnings: int = 0
+
+
+def kept_findings(findings: Sequence[Finding], at_s: float) -> bytes:
+    """The file that is kept of a run."""
+    errors = [f"{f.rule} {f.where}" for f in findings if f.severity is Severity.ERROR]
+    kept = KeptFindings(
+        at_s=at_s,
+        errors=tuple(errors[:MOST_KEPT]),
+        number_of_errors=len(errors),
+        warnings=sum(f.severity is Severity.WARNING for f in findings),
+    )
+    return msgspec.json.encode(kept) + b"\n"
+
+
+def read_kept_findings(data: bytes) -> KeptFindings | None:
+    """What was kept; None for a damaged file and for one of a later version."""
+    try:
+        found = decode_json(data, KeptFindings, "findings")
+    except InputError:
+        return None
+    return found if found.schema == 1 else None

@@ -10,10 +10,10 @@ from functools import partial
 
 from kafkakit.core.cluster_facts import BrokerLogDirs, ResourceKind
 from kafkakit.core.errors import InfeasibleError
-from kafkakit.core.findings import MIN_ISR, min_isr_of, usual_min_isr
+from kafkakit.core.findings import min_isr_of
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import count_of, rate_option
-from kafkakit.execution.act.retrier import Retrier
+from kafkakit.execution.act.retrier import Retrier, read_usual_min_isr
 from kafkakit.execution.decide.journal import JournalSubject
 from kafkakit.execution.decide.plan_state import DirWork, LiveState, MoveGoal, list_items
 from kafkakit.execution.decide.progress import DEAD_GRACE_S, Context, begin, sources_told, without_source
@@ -308,8 +308,8 @@ class ScheduleInputs:
     def _min_isr(self, goals: Sequence[MoveGoal], live: LiveState) -> dict[str, int]:
         """Each topic's smallest ISR that takes writes: its own setting, or what brokers use without one."""
         topics = sorted({g.key.topic for g in goals})
-        requested = next((b for b in sorted(live.brokers) if live.is_alive(b)), None)
-        usual = usual_min_isr(self.settings([requested], [MIN_ISR]).values() if requested is not None else ())
+        alive = [b for b in sorted(live.brokers) if live.is_alive(b)]
+        usual = self._retrier.call("reading broker settings", lambda: read_usual_min_isr(self._admin, alive))
         own = self._retrier.call("reading topics", lambda: self._admin.dynamic_configs(ResourceKind.TOPIC, topics))
         return {t: min_isr_of(own.get(t, {}), usual) for t in topics}
 

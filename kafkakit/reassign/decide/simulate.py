@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafkakit.core.errors import RefusedError, UsageError
-from kafkakit.core.findings import least_in_sync, min_isr_of, stops_above_replicas
+from kafkakit.core.findings import least_in_sync, min_isr_of, stops_above_replicas, usual_min_isr_words
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, TopicPartition, TopicPartitionReplica
 from kafkakit.core.plan import DirMove, Move, Plan
 from kafkakit.core.quantities import count_of
@@ -254,7 +254,7 @@ def build_scene(plan: Plan, snapshot: ClusterSnapshot, request: SimulateRequest)
         dir_tasks=tuple(tally.dir_tasks),
         disks=tuple(_disks(snapshot.brokers, tally)),
         racks={b.id: b.group for b in snapshot.brokers},
-        notes=tuple(_notes(plan, tally)),
+        notes=(*_notes(plan, tally), *filter(None, [usual_min_isr_words(snapshot.min_isr)])),
     )
 
 
@@ -287,6 +287,7 @@ class _CopyTally:
         self._registered = {b.id for b in snapshot.brokers if b.state is not BrokerState.MISSING}
         self._alive = {b.id for b in snapshot.brokers if b.is_alive}
         self._stops = stops_above_replicas(snapshot.kafka_version)
+        self._usual = snapshot.usual_min_isr
         seen: set[TopicPartition] = set()
         configs = {t.name: t.configs for t in snapshot.topics}
         for topic, partition in snapshot.partitions():
@@ -339,7 +340,7 @@ class _CopyTally:
                 ingest_bytes_per_s=ingest,
                 leader=leader,
                 isr=in_sync,
-                min_isr=least_in_sync(min_isr_of(configs), len(partition.replicas), stops=self._stops),
+                min_isr=least_in_sync(min_isr_of(configs, self._usual), len(partition.replicas), stops=self._stops),
                 dirs=dirs,
             )
         )

@@ -21,7 +21,7 @@ from kafkakit.execution.decide.status import (
     eta_of,
     list_sizes,
 )
-from kafkakit.execution.decide.status_looks import Cause, PartitionHealth
+from kafkakit.execution.decide.status_looks import Cause, HealthCounts
 from kafkakit.report.exports import MetricFamily, exposition, gauge, single_gauge
 from kafkakit.report.report import Part, RawDocument, Remarks, Report, ResultTable, attributes
 
@@ -221,7 +221,7 @@ def _list_words(topic: str, key: str, count: int, view: StatusView) -> str:
     return f"{key} " + ("*" if value.strip() == "*" else f"({count_of(count, 'entry', 'entries')})")
 
 
-def _health_line(health: PartitionHealth, view: StatusView) -> str:
+def _health_line(health: HealthCounts, view: StatusView) -> str:
     bad: Mapping[str, int] = {
         "under-replicated": health.under_replicated,
         "under min ISR": health.under_min_isr,

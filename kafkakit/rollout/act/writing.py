@@ -20,7 +20,7 @@ from kafkakit.core.cluster_facts import (
     ResourceKind,
 )
 from kafkakit.core.errors import InputError, KafkakitError, LeaseLostError, RefusedError, TryLaterError, UsageError
-from kafkakit.core.findings import MIN_ISR, min_isr_of, stops_above_replicas, usual_min_isr
+from kafkakit.core.findings import min_isr_of, stops_above_replicas
 from kafkakit.core.journal_lines import RecordKind
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.quantities import epoch_ms
@@ -34,6 +34,7 @@ from kafkakit.execution.act.retrier import (
     NoteErrors,
     Retrier,
     WriteOutcome,
+    read_usual_min_isr,
     wait_until_shown,
 )
 from kafkakit.execution.decide.journal import ConfigKey, change_of
@@ -465,9 +466,8 @@ class PartitionWatch:
 
 
 def min_isr_by_topic(snapshot: ClusterSnapshot, admin: ClusterAdmin) -> dict[str, int]:
-    """How many copies of each topic must be in sync: its own setting, else the lowest that a broker runs with."""
-    alive = [b.id for b in snapshot.brokers if b.is_alive]
-    usual = usual_min_isr(admin.broker_settings(alive, [MIN_ISR]).values())
+    """How many copies of each topic must be in sync: its own setting, else the largest that a broker runs with."""
+    usual = read_usual_min_isr(admin, [b.id for b in snapshot.brokers if b.is_alive])
     return {t.name: min_isr_of(t.configs, usual) for t in snapshot.topics}
 
 

@@ -11,7 +11,7 @@ that says where it is from.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -42,6 +42,7 @@ from kafkakit.streams.records.decide import (
     ReadingResult,
     ReadResult,
     ScanStart,
+    TailRequest,
     continue_offsets,
     encode_provenance,
     entries_of,
@@ -54,6 +55,7 @@ from kafkakit.streams.records.decide import (
 
 FETCH_BYTES = 1 << 20
 WAIT_MS = 500
+FOLLOW_S, MOST_AT_ONCE = 0.5, 1_000
 MOST_BYTES = 64 << 20
 """Reading stops once the records found have this many bytes."""
 
@@ -86,6 +88,34 @@ class RecordReader:
         committed, is_whole = self._committed(key, wanted[0].offset, wanted[-1].last) if wanted else ({}, True)
         shown = islice(resolve_entries(entries, span.stable, committed, is_whole=is_whole), count)
         return ReadResult(key=key, offset=offset, span=span, entries=tuple(shown))
+
+    def tail(self, request: TailRequest) -> list[ReadResult]:
+        """The last entries of each partition that is wanted; raises like `read`."""
+        places = self._log.places([request.topic]).get(request.topic)
+        if places is None:
+            raise UsageError(f"topic {sanitize(request.topic)} does not exist")
+        numbers = sorted(places.leaders) if request.partition is None else [request.partition]
+        keys = [TopicPartition(request.topic, number) for number in numbers]
+        spans = self._log.spans(keys)
+        found = []
+        for key in keys:
+            span = spans.get(key)
+            end = span.end if isinstance(span, LogSpan) else 0
+            start = span.start if isinstance(span, LogSpan) else 0
+            found.append(self.read(key, max(start, end - request.count), request.count))
+        return found
+
+    def follow(self, request: TailRequest, found: Sequence[ReadResult], show: Callable[[ReadResult], None]) -> None:
+        """Show what is written from now on, until the process is stopped."""
+        after = {one.key: max(one.span.end, one.offset) for one in found}
+        for _ in repeat_every(self._clock, FOLLOW_S):
+            spans = self._log.spans(list(after))
+            for key, at in list(after.items()):
+                span = spans.get(key)
+                if isinstance(span, LogSpan) and span.end > at:
+                    read = self.read(key, max(at, span.start), MOST_AT_ONCE)
+                    show(read)
+                    after[key] = read.entries[-1].last + 1 if read.entries else span.end
 
     def _raw(self, key: TopicPartition, offset: int, end: int, count: int) -> list[LogEntry]:
         """The entries as the raw log has them; a sealed batch counts as one."""

@@ -73,6 +73,72 @@ def show(
     session.finish(cli, records_report(found, cluster_id, max_bytes))
 
 
+record_app = new_group("Show the newest records of a topic.")
+
+
+@record_app.command("tail", cls=CliCommand)
+def tail(
+    ctx: typer.Context,
+    place: Annotated[
+        str,
+        typer.Argument(**{**TOPIC_NAME, "metavar": "TOPIC[/PARTITION]"}, help="The topic.", show_default=False),
+    ],
+    count: Annotated[
+        int, typer.Option("-n", "--count", metavar="N", min=1, max=MOST_RECORDS, help="Records of each partition.")
+    ] = 10,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Also show what comes, until Ctrl-C.")] = False,
+    grep: Annotated[str, typer.Option("--grep", metavar="TEXT", help="Only records with this text.")] = "",
+    max_bytes: MaxBytes = 1_000,
+) -> None:
+    """Show the newest records of a topic: place, time, key, value and headers. Reads only, and joins no group.
+
+    With --follow and -o json each record is one line. Records may hold secrets: they go to the result and nowhere else.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod record tail payments
+    kafkakit --profile prod record tail payments/3 -n 100 --grep 4711
+    kafkakit --profile prod record tail payments --follow
+    """
+    import json
+
+    from kafkakit.cli.output import OutputFormat, write_out
+    from kafkakit.core.text import plain_value
+    from kafkakit.report.report import text_of
+    from kafkakit.streams.records.act import RecordReader
+    from kafkakit.streams.records.decide import (
+        ReadResult,
+        in_time_order,
+        parse_tail,
+        tail_data,
+        tail_report,
+        tail_sections,
+    )
+
+    cli = cli_context(ctx)
+    request = parse_tail(place, count, grep)
+    with session.open_session(cli, read_only=True) as opened:
+        reader = RecordReader(opened.log, opened.data, opened.clock, wait_s=opened.settings.request_timeout_s)
+        found = reader.tail(request)
+        as_lines = follow and cli.output.output_format is OutputFormat.JSON
+
+        def show(read: ReadResult) -> None:
+            records = in_time_order([read], request)
+            if as_lines:
+                lines = (json.dumps(plain_value(tail_data(key, entry, max_bytes))) for key, entry in records)
+                write_out("".join(f"{line}\n" for line in lines))
+            else:
+                write_out(text_of(tail_sections(records, max_bytes)))
+
+        if follow:
+            for one in found:
+                show(one)
+            reader.follow(request, found, show)
+        cluster_id = opened.log.cluster_id()
+    session.finish(cli, tail_report(in_time_order(found, request), cluster_id, max_bytes))
+
+
 Topics = Annotated[
     list[str], typer.Argument(**{**TOPIC_NAME, "metavar": "TOPIC..."}, help="The topics.", show_default=False)
 ]

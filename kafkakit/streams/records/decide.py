@@ -254,6 +254,75 @@ def records_report(found: ReadResult, cluster_id: str, most_bytes: int) -> Repor
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TailRequest:
+    """The newest records of a topic, or of one partition of it.
+
+    `count` are those of each partition; `text` stands in the key or the value of those that are shown.
+    """
+
+    topic: str
+    partition: int | None
+    count: int
+    text: str = ""
+
+    def shows(self, entry: LogEntry) -> bool:
+        """Whether a record is shown; what stands in the place of one is shown without a text only."""
+        if not self.text:
+            return True
+        wanted = self.text.encode()
+        return wanted in (entry.key or b"") or wanted in (entry.value or b"")
+
+
+def parse_tail(place: str, count: int, text: str) -> TailRequest:
+    """Read `TOPIC` or `TOPIC/PARTITION`; no name of a topic has a slash."""
+    topic, sign, number = place.partition("/")
+    if sign and not (number.isascii() and number.isdigit() and int(number) <= MAX_PARTITION):
+        raise UsageError(f"{place!r:.200} is neither TOPIC nor TOPIC/PARTITION", hint="for example: payments/3")
+    return TailRequest(topic=topic, partition=int(number) if sign else None, count=count, text=text)
+
+
+TAIL_COLUMNS = ("topic", "partition", *RECORD_COLUMNS)
+Tail = Sequence[tuple[TopicPartition, LogEntry]]
+
+
+def in_time_order(found: Iterable[ReadResult], request: TailRequest) -> list[tuple[TopicPartition, LogEntry]]:
+    """The records that are shown, oldest first; of one partition they keep their order."""
+    order = []
+    for one in found:
+        newest = -1
+        for entry in one.entries:
+            newest = max(newest, entry.at_ms)
+            if request.shows(entry):
+                order.append((newest, one.key, entry.offset, entry))
+    return [(key, entry) for _, key, _, entry in sorted(order, key=lambda each: each[:3])]
+
+
+def tail_sections(records: Tail, most: int) -> Iterator[Part]:
+    """Records for people, each with its place."""
+    for key, entry in records:
+        first, *rest = _entry_sections(entry, most)
+        yield f"{sanitize(key.topic)}/{key.partition} {first}"
+        yield from rest
+
+
+def tail_data(key: TopicPartition, entry: LogEntry, most: int) -> dict[str, object]:
+    """One record for programs."""
+    return {"topic": key.topic, "partition": key.partition, **_data(entry, most)}
+
+
+def tail_report(records: Tail, cluster_id: str, most: int) -> Report:
+    """The newest records."""
+    return Report(
+        command="record tail",
+        data={"cluster_id": cluster_id, "records": [tail_data(key, entry, most) for key, entry in records]},
+        sections=tuple(tail_sections(records, most)) or ("no record",),
+        table=ResultTable(
+            TAIL_COLUMNS, tuple((key.topic, key.partition, *_row(entry, most)) for key, entry in records)
+        ),
+    )
+
+
 def _entry_sections(entry: LogEntry, most: int) -> Iterator[Part]:
     batch, facts = entry.batch, []
     yield f"offset {entry.offset}" if entry.last == entry.offset else f"offsets {entry.offset} to {entry.last}"

@@ -16,6 +16,7 @@ from kafkakit.core.errors import ExitCode
 from kafkakit.core.model import ClusterSnapshot, PartitionMap
 from kafkakit.core.plan import Plan, StorageFacts
 from kafkakit.core.plan_rules import check_snapshot
+from kafkakit.execution.act.retrier import with_usual_min_isr
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.services import StorageMetrics
@@ -66,7 +67,7 @@ def observe(
     Raises `InputError` for a file that is no sound snapshot; its replica lists may be unsound with `sound_lists` False.
     """
     if path is None:
-        return session.admin.snapshot(now=session.clock.now(), sizes=sizes)
+        return with_usual_min_isr(session.admin, session.admin.snapshot(now=session.clock.now(), sizes=sizes))
     snapshot = decode_snapshot(session.read_input(path, SNAPSHOT_LIMIT_BYTES), str(path))
     check_snapshot(snapshot, str(path), sound_lists=sound_lists)
     return snapshot

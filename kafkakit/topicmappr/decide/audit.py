@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kafkakit.core.errors import InputError, RefusedError, TryLaterError, UsageError
-from kafkakit.core.findings import Finding, Rule, Severity, in_order
+from kafkakit.core.findings import Finding, Rule, Severity, in_order, usual_min_isr_words
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.placement_statistics import placement_stats
 from kafkakit.core.plan import DirMove, PlacementStats, Plan, Proof, ProofKind, StorageFacts, certificate
@@ -163,7 +163,7 @@ def audit_map(
         by_count=by_count,
         findings=in_order(findings_of(issues, AuditHints(request, case, _goal(request, by_bytes), sizes is not None))),
         rules=tuple(case.rules.values()),
-        notes=tuple(notes),
+        notes=(*notes, *filter(None, [usual_min_isr_words(snapshot.min_isr)])),
     )
 
 

@@ -69,6 +69,7 @@ class AuditCase:
     """The scope's rows by topic and number, entries for partitions that do not exist, and the brokers.
 
     `live` are alive, `known` registered in any state; `even` should be balanced. `rules` are for the version.
+    `usual_min_isr` is that of topics without their own.
     """
 
     rows: tuple[AuditedPartition, ...]
@@ -78,6 +79,7 @@ class AuditCase:
     known: frozenset[int]
     even: tuple[int, ...]
     rules: Mapping[str, Rule]
+    usual_min_isr: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +120,7 @@ def case_of(snapshot: ClusterSnapshot, reading: MapReading, request: MapAuditReq
         known=known,
         even=_even_brokers(rows, live, request),
         rules=rules_for(snapshot.kafka_version),
+        usual_min_isr=snapshot.usual_min_isr,
     )
 
 
@@ -445,7 +448,7 @@ def _move_issues(row: AuditedPartition, case: AuditCase, closed: frozenset[int])
         yield _issue("loses-in-sync", row, after)
     if len(after) < len(row.before):
         yield _issue("fewer-replicas", row, after)
-        if len(after) < min_isr_of(row.topic.configs):
+        if len(after) < min_isr_of(row.topic.configs, case.usual_min_isr):
             yield _issue("below-min-isr", row, after)
     elif len(after) > len(row.before):
         yield _issue("more-replicas", row, after)

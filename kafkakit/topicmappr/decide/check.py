@@ -16,7 +16,7 @@ from itertools import chain
 from math import ceil, floor
 from typing import TYPE_CHECKING
 
-from kafkakit.core.findings import Finding, in_order, min_isr_of, shorten, stops_above_replicas
+from kafkakit.core.findings import Finding, in_order, min_isr_of, shorten, stops_above_replicas, usual_min_isr_words
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition
 from kafkakit.core.plan import StorageFacts
 from kafkakit.core.quantities import agree, count_of, format_bytes, format_percent
@@ -80,7 +80,7 @@ def check_cluster(snapshot: ClusterSnapshot, request: CheckRequest, facts: Stora
         replicas=len(table.part),
         storage=facts or storage_facts(snapshot),
         unchecked=_unchecked_rules(subject, any(s.capacity_bytes for s in disks.brokers.values())),
-        notes=disks.notes_on(judged),
+        notes=(*disks.notes_on(judged), *filter(None, [usual_min_isr_words(snapshot.min_isr)])),
     )
 
 
@@ -585,7 +585,7 @@ def table_of(snapshot: ClusterSnapshot, chosen: Collection[str]) -> Table:
     """Build the arrays of the chosen topics; O(replicas), 0.5 s for 600,000."""
     import numpy as np
 
-    topics = [t for t in snapshot.topics if t.name in chosen]
+    topics, usual = [t for t in snapshot.topics if t.name in chosen], snapshot.usual_min_isr
     rows = [p for t in topics for p in t.partitions]
     counts = [len(t.partitions) for t in topics]
     running = {(r.topic, r.partition) for r in snapshot.reassignments}
@@ -614,7 +614,7 @@ def table_of(snapshot: ClusterSnapshot, chosen: Collection[str]) -> Table:
         lagging=np.fromiter(map(_count_lagging, rows), dtype=np.int64, count=len(rows)),
         moving=moving,
         sized=np.fromiter((p.known_bytes is not None for p in rows), dtype=bool, count=len(rows)),
-        min_isr=np.repeat(np.array([min_isr_of(t.configs) for t in topics], dtype=np.int64), counts),
+        min_isr=np.repeat(np.array([min_isr_of(t.configs, usual) for t in topics], dtype=np.int64), counts),
     )
 
 

@@ -633,10 +633,11 @@ def _above_replicas(
 
     As in the audit of a map: what is an error there keeps a plan from being written, and a warning does not.
     """
+    usual = snapshot.usual_min_isr
     short = [
         f"{t.name} ({value})"
         for t in snapshot.topics
-        if replication and t.name in topics and (value := min_isr_of(t.configs)) > replication
+        if replication and t.name in topics and (value := min_isr_of(t.configs, usual)) > replication
     ]
     severity, words = min_isr_above_replicas(snapshot.kafka_version)
     lines = [f"min.insync.replicas is above {replication} for {few_of(short)}: {words}"] if short else []

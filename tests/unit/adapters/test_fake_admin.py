@@ -16,6 +16,7 @@ class FakeRig:
     def __init__(self) -> None:
         self.brokers = (1, 2, 3)
         self.cluster = FakeCluster({1: "a", 2: "b", 3: "c"}, dirs_per_broker=2)
+        self.cluster.voters = frozenset({1})
         self.admin: ClusterAdmin = self.cluster
         self.names = 0
 

@@ -36,7 +36,7 @@ def test_a_text_names_commands_and_options_that_exist() -> None:
 
 
 # Names of groups in a sentence, and a title.
-GROUPS_IN_PROSE = ("doctor/decide.py", "registry/decide/v2_calls.py")
+GROUPS_IN_PROSE = ("doctor/decide.py", "registry/decide/v2_calls.py", "lint/decide/kinds/kafkakit.py")
 
 
 def test_a_text_shows_a_place_for_each_value_that_its_command_needs() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafkakit.core.errors import InputError
-from kafkakit.core.findings import MIN_ISR, least_in_sync, min_isr_of, usual_min_isr
+from kafkakit.core.findings import MIN_ISR, least_in_sync, min_isr_of, usual_min_isr_words
 from kafkakit.core.model import (
     Broker,
     BrokerState,
@@ -62,6 +62,8 @@ def test_a_sound_snapshot_passes() -> None:
         (replace(GOOD, topics=GOOD.topics * 2), "topic t is listed twice"),
         (replace(GOOD, topics=(replace(GOOD.topics[0], partitions=GOOD.topics[0].partitions * 2),)), "t-0 is listed"),
         (replace(GOOD, unanswered_brokers={9: "?"}), "unanswered_brokers names broker 9"),
+        (replace(GOOD, min_isr={9: 1}), "min_isr names broker 9"),
+        (replace(GOOD, min_isr={1: 0}), "min_isr of broker 1: 0 is not from 1 to 32,767"),
         (replace(GOOD, cluster_id="a\nb"), "cluster_id holds control characters"),
         (replace(GOOD, topics=(replace(GOOD.topics[0], name="a\x1b[2J"),)), "is not a topic name"),
         (replace(GOOD, topics=(replace(GOOD.topics[0], name="x" * 250),)), "is not a topic name"),
@@ -138,9 +140,12 @@ def test_the_minimum_of_a_topic_is_its_own_or_the_usual_one(text: str | None, ex
     assert min_isr_of({} if text is None else {MIN_ISR: text}, 7) == expected
 
 
-def test_what_brokers_run_with_is_the_lowest_of_those_that_say_it() -> None:
-    assert usual_min_isr([{}, {MIN_ISR: "3"}, {MIN_ISR: "2"}]) == 2
-    assert usual_min_isr([{}]) == usual_min_isr([]) == 1
+def test_what_brokers_run_with_is_the_largest_of_those_that_say_it() -> None:
+    assert GOOD.usual_min_isr == 1
+    assert replace(GOOD, min_isr={1: 2, 2: 3, 3: 2}).usual_min_isr == 3
+    assert usual_min_isr_words({}) == usual_min_isr_words({1: 2, 2: 2}) == ""
+    words = usual_min_isr_words({1: 2, 2: 3, 3: 2})
+    assert "2 on 1, 3, 3 on 2; taken as 3" in words
 
 
 def test_newer_brokers_ask_for_no_more_than_there_are() -> None:

@@ -13,9 +13,9 @@ import pytest
 
 from kafkakit.adapters.kafka.listener_probe import probe_listener
 from kafkakit.config.security import Mechanism, ProbedListener, Protocol, Secret, Security, parse_addresses
-from kafkakit.core.cluster_facts import ClusterInfo, ResourceKind
+from kafkakit.core.cluster_facts import ClusterInfo, PartitionHealth, PartitionState, ResourceKind
 from kafkakit.core.errors import ExitCode, OperationFailedError, TryLaterError, UsageError
-from kafkakit.core.model import Broker, BrokerState
+from kafkakit.core.model import Broker, BrokerState, TopicPartition
 from kafkakit.core.programs import Versions
 from kafkakit.doctor.act import DoctorSettings, FactSources, collect_facts
 from kafkakit.doctor.decide import Check, DoctorFacts, Status, exit_code_of, judge
@@ -42,8 +42,12 @@ HEALTHY = DoctorFacts(
     listeners=(PLAIN,),
     cluster=ClusterInfo(
         cluster_id="c1",
+        controller_id=1,
         brokers=(Broker(id=1), Broker(id=2)),
         operations=frozenset({"describe", "describe_configs", "alter", "alter_configs", "create"}),
+    ),
+    partitions=PartitionHealth(
+        topics=1, partitions=2, leaders={1: 1, 2: 1}, replicas={1: 2, 2: 2}, not_preferred=0, unwell={}
     ),
     topic_operations={"t": frozenset({"describe", "describe_configs", "alter_configs"})},
     data_brokers=(1, 2),
@@ -64,8 +68,27 @@ def test_a_healthy_visit_has_only_good_checks() -> None:
     assert exit_code_of(checks) is ExitCode.DONE
     names = [check.name for check in checks]
     assert names[:5] == ["python", "packages", "extras", "sandbox java", "configuration"]
-    assert names[5:] == ["reach a:1", "protocol", "admin client", "brokers", "rights", "data client", "control store"]
+    assert names[5:9] == ["reach a:1", "protocol", "admin client", "brokers"]
+    assert names[9:] == ["cluster health", "rights", "data client", "control store"]
     assert check_of(HEALTHY, "extras").detail == "installed: sandbox; not installed: spark"
+
+
+@pytest.mark.parametrize(
+    ("state", "minimum", "told"),
+    [
+        (PartitionState(replicas=(1, 2), isr=(), leader=None), 1, "t/0 has no leader; replicas: 1, 2"),
+        (PartitionState(replicas=(1, 2), isr=(1,), leader=1), 2, "t/0: 1 in sync, needs 2; acks=all fails"),
+    ],
+)
+def test_what_clients_fail_of_fails_and_names_the_command_that_tells_more(
+    state: PartitionState, minimum: int, told: str
+) -> None:
+    assert HEALTHY.partitions is not None
+    unwell = replace(HEALTHY.partitions, unwell={TopicPartition("t", 0): state})
+    facts = replace(HEALTHY, partitions=unwell, min_isr={"t": minimum})
+    assert faults(facts) == [("cluster health", told)]
+    assert "kafkakit status" in (check_of(facts, "cluster health").hint or "")
+    assert faults(replace(facts, min_isr={"t": 1})) == (faults(facts) if state.leader is None else [])
 
 
 def test_nothing_that_listens_may_pass_by_itself() -> None:
@@ -225,6 +248,10 @@ class Cluster:
 
     def dynamic_configs(self, kind: ResourceKind, names: list[str]) -> dict[str, dict[str, str]]:
         return {}
+
+    def partition_health(self) -> PartitionHealth:
+        assert HEALTHY.partitions is not None
+        return HEALTHY.partitions
 
     def topic_operations(self) -> dict[str, frozenset[str] | None]:
         return {"t": frozenset({"describe", "describe_configs", "alter_configs"})}

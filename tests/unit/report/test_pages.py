@@ -12,6 +12,7 @@ from jinja2 import UndefinedError
 
 from kafkakit.core.cluster_facts import GroupState
 from kafkakit.report.pages import _environment, checked_drawing, round_top
+from kafkakit.status.act.service import ASSETS
 from kafkakit.streams.model.route import Lane, Route
 from kafkakit.streams.routes.decide import ReadingGroup, RouteFacts, SegmentFacts
 from kafkakit.streams.routes.pathways import SeenEdge, SeenEdges
@@ -70,9 +71,10 @@ def test_no_template_has_a_way_around() -> None:
     found = [f"{path.name}: {match[0]}" for path in paths for match in re.finditer(ways, path.read_text("utf-8"))]
     assert found == []
     assert re.findall(ways, "{{ x | safe }} <p style='x'>") == ["| safe", " style="]
-    # Text that is no markup of its own is only that of the package's files.
+    # Text that is no markup of its own is only that of the package's files, or is served as a file.
     opened = {name for path in paths for name in re.findall(r"\bfile\((.*?)\)", path.read_text("utf-8"))}
-    assert {name.strip('"') for name in opened} == {path.name for path in TEMPLATES.iterdir()} - {p.name for p in paths}
+    others = {path.name for path in TEMPLATES.iterdir()} - {path.name for path in paths}
+    assert {name.strip('"') for name in opened} | set(ASSETS) == others
 
 
 def test_pages_are_of_the_base_template() -> None:

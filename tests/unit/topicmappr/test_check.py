@@ -137,6 +137,16 @@ def test_fewer_replicas_than_the_minimum_stop_writes_before_3_7(version: str | N
         assert "set-replication" not in found(seen)["below-min-isr", "topic t"].hint
 
 
+def test_topics_without_a_minimum_have_the_largest_that_a_broker_uses() -> None:
+    seen = with_row(even(), part(1, 2, 3, 1, isr=(2,)))
+    assert ("below-min-isr", "topic t") not in found(seen)
+    seen = replace(seen, min_isr={1: 1, 2: 2, 3: 2})
+    assert found(seen)["below-min-isr", "topic t"].subjects == ("t-1",)
+    assert any("1 on 1, 2 on 2, 3" in note for note in check_cluster(seen, CheckRequest()).notes)
+    own = replace(seen, topics=(replace(seen.topics[0], configs={MIN_ISR: "1"}),))
+    assert ("below-min-isr", "topic t") not in found(own)
+
+
 def test_copies_in_sync() -> None:
     seen = with_broker(even(), 3, state=BrokerState.FENCED)
     seen = with_row(seen, part(0, 1, 2, 3, isr=(3,), leader=None))

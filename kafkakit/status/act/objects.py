@@ -1,0 +1,188 @@
+"""Reading what `list` and `describe` of topics, partitions, brokers and groups show."""
+
+from collections.abc import Collection, Mapping, Sequence
+from difflib import get_close_matches
+from itertools import islice
+
+from kafkakit.core.cluster_facts import (
+    CommittedOffset,
+    GroupDescription,
+    ItemError,
+    LogSpan,
+)
+from kafkakit.core.errors import KafkakitError, OperationFailedError, TooOldError, UsageError
+from kafkakit.core.findings import MIN_ISR, min_isr_of
+from kafkakit.core.model import TopicPartition
+from kafkakit.core.text import few_of
+from kafkakit.execution.decide.throttle import LIST_KEYS, split_list
+from kafkakit.ports.acting import Clock
+from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.ports.data import GroupAdmin, LogReader
+from kafkakit.status.decide.objects import (
+    BrokerDetail,
+    GroupDetail,
+    GroupRow,
+    PartitionDetail,
+    PartitionRow,
+    TopicDetail,
+    TopicRow,
+    chosen_topics,
+    commit_rows,
+    partition_row,
+    replica_facts,
+    state_row,
+    topic_row,
+    total_lag,
+)
+
+MOST_GROUPS_WITH_LAG = 500
+"""More groups are listed without their lag, which the lag monitor has."""
+
+
+def read_topics(
+    admin: ClusterAdmin, clock: Clock, wanted: str, *, internal: bool, sizes: bool = True
+) -> list[TopicRow]:
+    """The topics that are wanted, by name."""
+    snapshot = admin.snapshot(now=clock.now(), sizes=sizes)
+    names = frozenset(chosen_topics(snapshot, wanted, internal=internal))
+    minimum = min_isr_of_topics(admin, names)
+    return [topic_row(topic, minimum.get(topic.name)) for topic in snapshot.topics if topic.name in names]
+
+
+def min_isr_of_topics(admin: ClusterAdmin, topics: Collection[str]) -> dict[str, int]:
+    """`min.insync.replicas` in force of each topic."""
+    found = admin.topic_settings(topics, [MIN_ISR]) if topics else {}
+    known = {topic: min_isr_of(values, 0) for topic, values in found.items()}
+    return {topic: number for topic, number in known.items() if number}
+
+
+def read_topic(admin: ClusterAdmin, groups: GroupAdmin, clock: Clock, name: str) -> TopicDetail:
+    """One topic; `UsageError` for one that does not exist."""
+    snapshot = admin.snapshot(now=clock.now(), topics=[name])
+    if not snapshot.topics:
+        raise _no_such("topic", name, admin.topic_names())
+    (topic,) = snapshot.topics
+    minimum = min_isr_of_topics(admin, [name]).get(name)
+    keys = [TopicPartition(name, p.partition) for p in topic.partitions]
+    return TopicDetail(
+        row=topic_row(topic, minimum),
+        partitions=tuple(partition_row(k, p, minimum) for k, p in zip(keys, topic.partitions, strict=True)),
+        groups=_groups_on(groups, keys),
+    )
+
+
+def _groups_on(groups: GroupAdmin, keys: Sequence[TopicPartition]) -> tuple[str, ...] | None:
+    try:
+        names = [g.group for g in groups.answered_groups().groups]
+        found = groups.committed_by(names, keys) if names and len(names) <= MOST_GROUPS_WITH_LAG else {}
+    except KafkakitError:
+        return None
+    if len(names) > MOST_GROUPS_WITH_LAG:
+        return None
+    return tuple(
+        name for name in names if any(isinstance(c, CommittedOffset) for c in _commits(found.get(name)).values())
+    )
+
+
+def _commits(
+    found: Mapping[TopicPartition, CommittedOffset | ItemError] | ItemError | None,
+) -> Mapping[TopicPartition, CommittedOffset | ItemError]:
+    return {} if found is None or isinstance(found, ItemError) else found
+
+
+def read_partitions(admin: ClusterAdmin, clock: Clock, wanted: str, broker: int | None = None) -> list[PartitionRow]:
+    """The partitions of the topics that are wanted, all without a choice; `UsageError` for an unknown `broker`."""
+    snapshot = admin.snapshot(now=clock.now(), sizes=False)
+    known = {b.id for b in snapshot.brokers} | {b for _, p in snapshot.partitions() for b in p.replicas}
+    if broker is not None and broker not in known:
+        raise UsageError(f"broker {broker} is not in the cluster", hint=f"it has {few_of(sorted(known))}")
+    names = frozenset(chosen_topics(snapshot, wanted, internal=True))
+    minimum = min_isr_of_topics(admin, names)
+    return [
+        partition_row(TopicPartition(topic.name, p.partition), p, minimum.get(topic.name))
+        for topic in snapshot.topics
+        if topic.name in names
+        for p in topic.partitions
+    ]
+
+
+def read_partition(admin: ClusterAdmin, log: LogReader, key: TopicPartition) -> PartitionDetail:
+    """One partition with each of its replicas; `UsageError` for one that does not exist."""
+    states = admin.partition_states([key.topic])
+    if not states:
+        raise _no_such("topic", key.topic, admin.topic_names())
+    if key not in states:
+        raise UsageError(f"topic {key.topic} has no partition {key.partition}", hint=f"it has 0 to {len(states) - 1}")
+    state = states[key]
+    moves = {TopicPartition(m.topic, m.partition): m for m in admin.reassignments()}
+    adding = moves[key].adding if key in moves else ()
+    minimum = min_isr_of_topics(admin, [key.topic]).get(key.topic)
+    row = state_row(key, state, adding, minimum)
+    brokers = {b.id: b for b in admin.cluster().brokers}
+    alive = [b for b in state.replicas if b in brokers and brokers[b].is_alive]
+    dirs = admin.log_dirs(alive, [key]) if alive else {}
+    copies = {b: answer.replicas[key] for b, answer in dirs.items() if key in answer.replicas}
+    lists = admin.topic_settings([key.topic], LIST_KEYS).get(key.topic, {})
+    names = {f"{key.partition}:{b}" for b in state.replicas} | {"*"}
+    try:
+        producers = admin.describe_producers([key]).get(key)
+    except (TooOldError, OperationFailedError):
+        producers = None
+    return PartitionDetail(
+        row=row,
+        minimum=minimum,
+        replicas=replica_facts(row, brokers, copies),
+        span=log.spans([key]).get(key),
+        producers=None if isinstance(producers, ItemError) else producers,
+        throttled=tuple(k for k, value in sorted(lists.items()) if names.intersection(split_list(value))),
+    )
+
+
+def read_broker(admin: ClusterAdmin, broker: int) -> BrokerDetail:
+    """One broker; without an answer the log dirs say why there is none."""
+    answer = admin.log_dirs([broker])[broker]
+    found = admin.broker_configs([broker])
+    return BrokerDetail(dirs=answer, settings=found.get(broker))
+
+
+def read_groups(groups: GroupAdmin, log: LogReader, names: Collection[str] | None = None) -> list[GroupRow]:
+    """The groups of the cluster, or those named; at most `MOST_GROUPS_WITH_LAG` of them with their lag."""
+    listed = [g for g in groups.answered_groups().groups if names is None or g.group in names]
+    described = groups.describe([g.group for g in listed]) if listed else {}
+    measured = {g.group: groups.committed(g.group) for g in islice(listed, MOST_GROUPS_WITH_LAG)}
+    wanted = {key for found in measured.values() for key in found}
+    spans = log.spans(wanted) if wanted else {}
+    rows = []
+    for listing in listed:
+        about = described.get(listing.group)
+        commits = measured.get(listing.group)
+        rows.append(
+            GroupRow(
+                listing=listing,
+                members=len(about.members) if isinstance(about, GroupDescription) else None,
+                lag=None if commits is None else total_lag(commit_rows(None, commits, spans)),
+                topics=None if commits is None else len({key.topic for key in commits}),
+            )
+        )
+    return rows
+
+
+def read_group(groups: GroupAdmin, log: LogReader, name: str) -> GroupDetail:
+    """One group; `UsageError` for one that does not exist."""
+    about = groups.describe([name])[name]
+    commits = groups.committed(name)
+    if isinstance(about, GroupDescription) and about.state.value == "dead" and not commits:
+        raise _no_such("group", name, [g.group for g in groups.answered_groups().groups])
+    description = about if isinstance(about, GroupDescription) else None
+    held = {key for m in (description.members if description else ()) for key in m.partitions}
+    keys = {*commits, *held}
+    spans: Mapping[TopicPartition, LogSpan | ItemError] = log.spans(keys) if keys else {}
+    error = str(about) if isinstance(about, ItemError) else ""
+    return GroupDetail(
+        group=name, description=description, commits=tuple(commit_rows(description, commits, spans)), error=error
+    )
+
+
+def _no_such(kind: str, name: str, existing: Collection[str]) -> UsageError:
+    near = get_close_matches(name, sorted(existing), n=3)
+    return UsageError(f"{kind} {name[:200]} does not exist", hint=f"is it {' or '.join(near)}?" if near else None)

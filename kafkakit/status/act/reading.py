@@ -1,0 +1,365 @@
+"""Reading a cluster for its status: parts side by side, each within its limit and with its own failure.
+
+One thread asks for what the control side knows, one for groups, one for the brokers' certificates and one for files and
+other services, so that a part that hangs delays no other. Nothing is written to the cluster; the memory of this host is
+one small file a cluster, which is replaced as a whole.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from kafkakit.core.cluster_facts import (
+    ClusterInfo,
+    CommittedOffset,
+    GroupListing,
+    GroupState,
+    ItemError,
+    LogSpan,
+    PartitionHealth,
+    ResourceKind,
+)
+from kafkakit.core.errors import InputError, KafkakitError, MissingRightError
+from kafkakit.core.lease import HeldLease
+from kafkakit.core.model import TopicPartition
+from kafkakit.core.text import shell_command
+from kafkakit.execution.act.leases import read_lease
+from kafkakit.execution.act.status_loop import RunSource, StatusObserver
+from kafkakit.execution.decide.throttle import RATE_KEYS
+from kafkakit.lint.api import KeptFindings
+from kafkakit.ports.acting import Clock
+from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.ports.data import GroupAdmin, LogReader
+from kafkakit.ports.stores import ControlStore
+from kafkakit.status.act.objects import min_isr_of_topics
+from kafkakit.status.decide.history import StatusHistory, encode_history, read_history, with_reading
+from kafkakit.status.decide.judgement import (
+    ESSENTIAL,
+    ClusterReading,
+    ClusterStatus,
+    GroupDelay,
+    LintSummary,
+    OpenOperation,
+    Part,
+    PartName,
+    judge_cluster,
+)
+from kafkakit.streams.failover.api import lease_of
+
+PART_LIMIT_S = 3.0
+MOST_EMPTY_GROUPS, MOST_STREAMS = 200, 200
+"""Groups without members whose commits are compared with the ends of logs; more are left to the lag monitor."""
+HISTORY_LIMIT_BYTES = 4 << 20
+PROBES_AT_ONCE = 16
+RATE_WINDOW_S = 30.0
+STOPPED = "stopped"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusSources:
+    """Where the parts of one cluster's status come from; each callable may raise `KafkakitError`.
+
+    `certificate_until` tells when the certificate at an address ends, None where the cluster has no TLS. `lag` asks the
+    lag monitor that the profile names; None without one.
+    """
+
+    profile: str
+    program: str
+    clock: Clock
+    open_admin: Callable[[], ClusterAdmin]
+    open_groups: Callable[[], GroupAdmin]
+    open_log: Callable[[], LogReader]
+    runs: Callable[[str], RunSource]
+    lease: Callable[[str], HeldLease | None]
+    certificate_until: Callable[[str, int], datetime | None] | None = None
+    lag: Callable[[], tuple[GroupDelay, ...]] | None = None
+    lint: Callable[[str], LintSummary | None] = field(default=lambda cluster_id: None)
+    operations: Callable[[str], tuple[OpenOperation, ...]] = field(default=lambda cluster_id: ())
+    sandbox: str = ""
+
+
+class Reader(Protocol):
+    """What is read again and again."""
+
+    def read(self) -> ClusterReading:
+        """One reading; it says itself what could not be read."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+class UnreadableCluster:
+    """A cluster whose settings cannot be used: nothing of it is known."""
+
+    def __init__(self, name: str, error: KafkakitError, clock: Clock) -> None:
+        self._name, self._error, self._clock = name, error, clock
+
+    def read(self) -> ClusterReading:
+        """A reading without anything but the reason."""
+        parts = tuple(Part(name=name, error=self._error.message) for name in ESSENTIAL)
+        return ClusterReading(profile=self._name, at=self._clock.now(), parts=parts)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class StatusReader:
+    """One cluster that is read again and again; connections stay open between readings. Not for two threads at once."""
+
+    def __init__(self, sources: StatusSources) -> None:
+        self._sources = sources
+        self._admin: ClusterAdmin | None = None
+        self._groups: GroupAdmin | None = None
+        self._log: LogReader | None = None
+        self._observer: StatusObserver | None = None
+        self._pool = ThreadPoolExecutor(3)
+
+    def close(self) -> None:
+        """Drop all connections."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        for client in (self._admin, self._groups, self._log):
+            if client is not None:
+                with suppress(KafkakitError):
+                    client.close()
+
+    def read(self) -> ClusterReading:
+        """Everything, within some `PART_LIMIT_S` of the slowest part."""
+        clock = self._sources.clock
+        at, began_s = clock.now(), clock.monotonic()
+        parts = [PartReader(clock) for _ in range(4)]
+        of_groups = self._pool.submit(self._read_groups, parts[1])
+        control = self._read_control(parts[0])
+        info = control.info
+        of_certificates = self._pool.submit(self._read_certificates, parts[2], info)
+        of_others = self._pool.submit(self._read_others, parts[3], info)
+        (groups, behind), others = of_groups.result(), of_others.result()
+        return replace(
+            control,
+            at=at,
+            groups=groups,
+            lag=behind if others.lag is None else others.lag,
+            certificates=of_certificates.result(),
+            lint=others.lint,
+            operations=others.operations,
+            parts=tuple(part for reader in parts for part in reader.parts),
+            took_ms=round((clock.monotonic() - began_s) * 1000),
+        )
+
+    def _read_control(self, parts: "PartReader") -> ClusterReading:
+        sources = self._sources
+        reading = ClusterReading(
+            profile=sources.profile, at=sources.clock.now(), program=sources.program, sandbox=sources.sandbox
+        )
+        info = parts.read(PartName.BROKERS, lambda: self._opened_admin().cluster())
+        if info is None:
+            parts.same(PartName.PARTITIONS, PartName.CONTROLLER, PartName.DISK, PartName.MOVES, PartName.THROTTLES)
+            return reading
+        admin = self._opened_admin()
+        alive = [b.id for b in info.brokers if b.is_alive]
+        quorum = parts.read(PartName.CONTROLLER, admin.quorum)
+        partitions = parts.read(PartName.PARTITIONS, admin.partition_health)
+        minimum = parts.read(PartName.PARTITIONS, lambda: min_isr_of_unwell(admin, partitions)) if partitions else None
+        return replace(
+            reading,
+            info=info,
+            quorum=quorum,
+            partitions=partitions,
+            min_isr=minimum or {},
+            moves=parts.read(PartName.MOVES, lambda: self._observer_of(info).look()),
+            disks=parts.read(PartName.DISK, lambda: admin.log_dirs(alive, ())),
+            rates=parts.read(PartName.THROTTLES, lambda: rates_of(admin, alive)),
+        )
+
+    def _opened_admin(self) -> ClusterAdmin:
+        if self._admin is None:
+            self._admin = self._sources.open_admin()
+        return self._admin
+
+    def _observer_of(self, info: ClusterInfo) -> StatusObserver:
+        if self._observer is None:
+            sources = self._sources
+            self._observer = StatusObserver(
+                self._opened_admin(),
+                sources.clock,
+                sources.runs(info.cluster_id),
+                lambda: sources.lease(info.cluster_id),
+                window_s=RATE_WINDOW_S,
+                program=sources.program,
+                whole=False,
+            )
+        return self._observer
+
+    def _read_groups(
+        self, parts: "PartReader"
+    ) -> tuple[tuple[GroupListing, ...] | None, tuple[GroupDelay, ...] | None]:
+        def listed() -> tuple[GroupListing, ...]:
+            self._groups = self._groups or self._sources.open_groups()
+            return self._groups.answered_groups().groups
+
+        groups, opened = parts.read(PartName.GROUPS, listed), self._groups
+        if groups is None or opened is None:
+            return None, None
+
+        def behind() -> tuple[GroupDelay, ...]:
+            self._log = self._log or self._sources.open_log()
+            return tuple(lag_of_empty(opened, self._log, groups))
+
+        return groups, parts.read(PartName.LAG, behind)
+
+    def _read_certificates(self, parts: "PartReader", info: ClusterInfo | None) -> Mapping[int, datetime] | None:
+        until = self._sources.certificate_until
+        if until is None or info is None:
+            return None
+
+        def read() -> dict[int, datetime]:
+            asked = [b for b in info.brokers if b.host and b.is_alive]
+            with ThreadPoolExecutor(PROBES_AT_ONCE) as pool:
+                ends = pool.map(lambda b: until(b.host, b.port), asked)
+                return {b.id: end for b, end in zip(asked, ends, strict=True) if end is not None}
+
+        return parts.read(PartName.CERTIFICATES, read)
+
+    def _read_others(self, parts: "PartReader", info: ClusterInfo | None) -> "_Others":
+        sources = self._sources
+        lag = None if sources.lag is None else parts.read(PartName.LAG, sources.lag)
+        if info is None:
+            return _Others(lag=lag)
+        return _Others(
+            lag=lag,
+            lint=parts.read(PartName.LINT, lambda: sources.lint(info.cluster_id)),
+            operations=parts.read(PartName.STREAMS, lambda: sources.operations(info.cluster_id)),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Others:
+    lag: tuple[GroupDelay, ...] | None = None
+    lint: LintSummary | None = None
+    operations: tuple[OpenOperation, ...] | None = None
+
+
+class PartReader:
+    """Reads parts one after another and keeps how each ended."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._parts: dict[PartName, Part] = {}
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The parts that were read, each once; a part of two readings has failed if one of them has."""
+        return tuple(self._parts.values())
+
+    def read(self, name: PartName, work: Callable[[], T]) -> T | None:
+        """What `work` gives; None where it fails, and then the part says why."""
+        began_s = self._clock.monotonic()
+        error, is_denied, found = "", False, None
+        try:
+            found = work()
+        except MissingRightError as failure:
+            error, is_denied = f"{failure.message}; {failure.hint}" if failure.hint else failure.message, True
+        except KafkakitError as failure:
+            error = failure.message
+        earlier = self._parts.get(name, Part(name=name))
+        took_ms = earlier.took_ms + round((self._clock.monotonic() - began_s) * 1000)
+        self._parts[name] = Part(
+            name=name,
+            took_ms=took_ms,
+            error=earlier.error or error,
+            is_denied=earlier.is_denied or is_denied,
+        )
+        return found
+
+    def same(self, *names: PartName) -> None:
+        """More parts that failed as the last one did."""
+        last = self.parts[-1]
+        self._parts |= {name: replace(last, name=name, took_ms=0) for name in names}
+
+
+def min_isr_of_unwell(admin: ClusterAdmin, partitions: PartitionHealth) -> dict[str, int]:
+    """`min.insync.replicas` in force of each topic that has a partition which is not whole."""
+    return min_isr_of_topics(admin, {key.topic for key in partitions.unwell})
+
+
+def rates_of(admin: ClusterAdmin, brokers: Collection[int]) -> dict[int, dict[str, str]]:
+    """The replication throttles that are set on brokers; those without one are left out."""
+    found = admin.dynamic_configs(ResourceKind.BROKER, [str(b) for b in brokers]) if brokers else {}
+    rates = {int(b): {k: v for k, v in values.items() if k in RATE_KEYS} for b, values in found.items()}
+    return {broker: values for broker, values in sorted(rates.items()) if values}
+
+
+def lag_of_empty(groups: GroupAdmin, log: LogReader, listed: Sequence[GroupListing]) -> Iterator[GroupDelay]:
+    """Groups that have commits behind the end of a log and nobody who reads: as a killed application leaves them."""
+    empty = [g.group for g in listed if g.state is GroupState.EMPTY][:MOST_EMPTY_GROUPS]
+    commits: dict[str, Mapping[TopicPartition, CommittedOffset | ItemError]] = {g: groups.committed(g) for g in empty}
+    wanted = {key for found in commits.values() for key in found}
+    spans = log.spans(wanted) if wanted else {}
+    for group, found in commits.items():
+        lag = 0
+        for key, commit in found.items():
+            span = spans.get(key)
+            if isinstance(commit, CommittedOffset) and isinstance(span, LogSpan):
+                lag += max(0, span.end - max(commit.offset, span.start))
+        if lag:
+            yield GroupDelay(group=group, status=STOPPED, lag=lag)
+
+
+def lint_result(kept: KeptFindings | None) -> LintSummary | None:
+    """What lint found in the cluster, if its last run is known."""
+    if kept is None:
+        return None
+    return LintSummary(at=datetime.fromtimestamp(kept.at_s, UTC), errors=kept.errors, warnings=kept.warnings)
+
+
+def operations_of(control: ControlStore, program: str) -> tuple[OpenOperation, ...]:
+    """The streams whose lease is held: a failover, a repartitioning or another operation of theirs is under way."""
+    found = []
+    for stream in islice(control.children("streams"), MOST_STREAMS):
+        record = read_lease(control, lease_of(stream))
+        if record is not None and record.holder is not None:
+            show = shell_command("streams failover status", stream, program=program)
+            found.append(OpenOperation(stream=stream, what=f"an operation is under way: {record.holder}", show=show))
+    return tuple(found)
+
+
+class HistoryFile:
+    """The memory of one cluster on this host; without a place to write to it is kept by this process alone."""
+
+    def __init__(
+        self,
+        folder: Path,
+        read_file: Callable[[Path, int], bytes],
+        write_file: Callable[[Path, bytes], object],
+    ) -> None:
+        self._folder, self._read_file, self._write_file = folder, read_file, write_file
+        self._known: dict[str, StatusHistory] = {}
+
+    def judge(self, reading: ClusterReading) -> ClusterStatus:
+        """The status with what was seen before, which this reading becomes a part of."""
+        cluster_id = reading.info.cluster_id if reading.info else ""
+        if not cluster_id:
+            return judge_cluster(reading)
+        history = self._known.get(cluster_id) or self._load(cluster_id)
+        status = judge_cluster(reading, history)
+        kept = with_reading(history, reading.at, status.findings, reading.disks)
+        self._known[cluster_id] = kept
+        with suppress(KafkakitError, OSError):
+            self._write_file(self._path(cluster_id), encode_history(kept))
+        return status
+
+    def _path(self, cluster_id: str) -> Path:
+        return self._folder / f"{cluster_id}.json"
+
+    def _load(self, cluster_id: str) -> StatusHistory:
+        try:
+            return read_history(self._read_file(self._path(cluster_id), HISTORY_LIMIT_BYTES))
+        except (InputError, OSError):
+            return read_history(None)

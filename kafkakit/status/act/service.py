@@ -1,0 +1,533 @@
+"""The service behind `kafkakit ui`: clusters are read again and again, and pages are made of what was read last.
+
+One thread a cluster reads its status and publishes a value that does not change; a request takes the newest and waits
+for no reading. What only one page needs (a topic, a broker, a group) is read when it is asked for, one such read a
+cluster at a time, and kept for some seconds. Every client is a read-only one.
+
+A browser learns by an event that there is a new reading, and fetches the page that it shows again.
+"""
+
+import asyncio
+import hmac
+import secrets
+import threading
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+from urllib.parse import parse_qs, unquote
+
+from kafkakit.core.documents import decode_plan
+from kafkakit.core.errors import InputError, KafkakitError, TryLaterError, UsageError
+from kafkakit.core.model import TopicPartition
+from kafkakit.core.plan import Plan
+from kafkakit.core.rpc import HttpPage, HttpRequest, plain_page
+from kafkakit.ports.acting import Clock
+from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.ports.data import GroupAdmin, LogReader
+from kafkakit.ports.stores import ControlStore
+from kafkakit.report.exports import uri_part
+from kafkakit.status.act.objects import read_broker, read_group, read_partition, read_topic
+from kafkakit.status.act.reading import HistoryFile, Reader, StatusSources
+from kafkakit.status.decide import object_pages, pages
+from kafkakit.status.decide.judgement import ClusterStatus, PartName
+from kafkakit.status.decide.objects import BrokerDetail, GroupDetail, PartitionDetail, TopicDetail, parse_partition
+from kafkakit.status.decide.page_parts import NAV, Address, ClusterView, LagSample, PageFrame, UiPage, read_address
+from kafkakit.status.decide.pages import PlanEntry, StreamEntry, stream_entry
+from kafkakit.streams.routes.api_act import RouteStore
+from kafkakit.topicmappr.api import report_page
+
+EVERY_S, LONGEST_PAUSE_S = 5.0, 60.0
+KEPT_S = 5.0
+"""So long what was read for one page is good for others."""
+STALE_READINGS = 3
+LAG_EVERY_S, LAG_SAMPLES, SHORT_SAMPLES = 15.0, 240, 120
+LOOK_S, HEARTBEAT_S = 0.25, 15.0
+MOST_STREAMS, MOST_KEPT, MOST_SESSIONS = 64, 64, 1_000
+MOST_STREAMS_SHOWN, MOST_PLANS = 200, 200
+PLAN_LIMIT_BYTES = 64 << 20
+SESSION_COOKIE = "kafkakit_session"
+T = TypeVar("T")
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HTML = "text/html; charset=utf-8"
+
+
+class StatusSource(Protocol):
+    """One cluster that is shown; reads of single objects may raise `KafkakitError`."""
+
+    def read(self) -> ClusterStatus:
+        """Its status now."""
+        ...
+
+    def topic(self, name: str) -> TopicDetail:
+        """One topic."""
+        ...
+
+    def partition(self, key: TopicPartition) -> PartitionDetail:
+        """One partition."""
+        ...
+
+    def broker(self, number: int) -> BrokerDetail:
+        """One live broker."""
+        ...
+
+    def group(self, name: str) -> GroupDetail:
+        """One group."""
+        ...
+
+    def streams(self) -> Sequence[StreamEntry]:
+        """The streams of the profile."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+class PlanFolder(Protocol):
+    """The plan files that are shown."""
+
+    @property
+    def name(self) -> str:
+        """The folder; empty for none."""
+        ...
+
+    def plans(self) -> Sequence[PlanEntry]:
+        """Newest first."""
+        ...
+
+    def page(self, name: str) -> bytes | None:
+        """A plan with its proof as a page; None where there is no such file."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedStatus:
+    """What was published last; `version` grows with each."""
+
+    version: int = 0
+    status: ClusterStatus | None = None
+    failure: str = ""
+    read_s: float = 0.0
+    took_s: float = 0.0
+    lag: tuple[LagSample, ...] = ()
+    short: tuple[int, ...] = ()
+
+
+class StatusWatch:
+    """Reads one cluster in a thread of its own until it is closed."""
+
+    def __init__(self, name: str, source: StatusSource, clock: Clock, *, every_s: float = EVERY_S) -> None:
+        self.name, self._source, self._clock, self._every_s = name, source, clock, every_s
+        self.reading = PublishedStatus()
+        self._is_closed = threading.Event()
+        self._one_at_a_time = threading.Lock()
+        self._kept: OrderedDict[tuple[str, object], tuple[float, Any]] = OrderedDict()
+        self._lag: deque[LagSample] = deque(maxlen=LAG_SAMPLES)
+        self._short: deque[int] = deque(maxlen=SHORT_SAMPLES)
+        self._thread = threading.Thread(target=self._run, name=f"watch {name}", daemon=True)
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._thread.start()
+
+    def close(self, limit_s: float) -> None:
+        """Stop reading; a reading that hangs is left to the end of the process."""
+        self._is_closed.set()
+        self._thread.join(limit_s)
+        if not self._thread.is_alive():
+            self._source.close()
+
+    def view(self, base: str) -> ClusterView:
+        """What is known now; older than three intervals it is stale."""
+        reading = self.reading
+        age_s = self._clock.monotonic() - reading.read_s
+        is_stale = reading.status is not None and age_s > STALE_READINGS * max(self._every_s, 10 * reading.took_s) + 1
+        return ClusterView(
+            name=self.name,
+            base=base,
+            status=reading.status,
+            failure=reading.failure or (f"the last reading is {age_s:.0f} s old" if is_stale else ""),
+            is_stale=is_stale,
+            lag=reading.lag,
+            short=reading.short,
+        )
+
+    def one(self, kind: str, key: object, read: Callable[[], T]) -> T:
+        """What one page needs: read now, unless it was a moment ago."""
+        with self._one_at_a_time:
+            now_s = self._clock.monotonic()
+            kept = self._kept.get((kind, key))
+            if kept is not None and now_s - kept[0] < KEPT_S:
+                found: T = kept[1]
+                return found
+            found = read()
+            self._kept[kind, key] = (self._clock.monotonic(), found)
+            self._kept.move_to_end((kind, key))
+            if len(self._kept) > MOST_KEPT:
+                self._kept.popitem(last=False)
+            return found
+
+    @property
+    def source(self) -> StatusSource:
+        """Where single objects are read."""
+        return self._source
+
+    def _run(self) -> None:
+        while not self._is_closed.is_set():
+            began_s = self._clock.monotonic()
+            self.publish()
+            took_s = self._clock.monotonic() - began_s
+            self._is_closed.wait(min(LONGEST_PAUSE_S, max(self._every_s - took_s, 9 * took_s)))
+
+    def publish(self) -> None:
+        """Read once; what fails leaves the figures that were there, which get old."""
+        before, began_s = self.reading, self._clock.monotonic()
+        status, failure = before.status, ""
+        try:
+            status = self._source.read()
+        except Exception as error:  # a thread that ends would leave old figures on the page
+            failure = error.message if isinstance(error, KafkakitError) else f"{type(error).__name__}: {error}"
+        if status is not None and not failure:
+            self._remember(status)
+        now_s = self._clock.monotonic()
+        self.reading = PublishedStatus(
+            version=before.version + 1,
+            status=status,
+            failure=failure,
+            read_s=now_s if not failure else before.read_s,
+            took_s=now_s - began_s,
+            lag=tuple(self._lag),
+            short=tuple(self._short),
+        )
+
+    def _remember(self, status: ClusterStatus) -> None:
+        if status.counts is not None:
+            self._short.append(status.counts.under_replicated)
+        at, lag = status.reading.at, status.reading.lag
+        if lag and (not self._lag or (at - self._lag[-1].at).total_seconds() >= LAG_EVERY_S):
+            is_time = any(one.time_lag_ms is not None for one in lag)
+            values = {
+                one.group: one.time_lag_ms / 1000 if one.time_lag_ms is not None else float(one.lag or 0)
+                for one in lag
+                if (one.time_lag_ms is not None) == is_time
+            }
+            self._lag.append(LagSample(at=at, lag=values, is_time=is_time))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UiLook:
+    """How pages are made: `render` makes HTML of one, `asset` gives a style or script by its name."""
+
+    render: Callable[[UiPage, PageFrame], bytes]
+    asset: Callable[[str], str]
+
+
+ASSETS = {"ui.css": "text/css; charset=utf-8", "ui.js": "text/javascript; charset=utf-8"}
+
+
+@dataclass(slots=True)
+class Sessions:
+    """The browsers that have shown the token; empty text: none is needed."""
+
+    token: str = ""
+    _known: "OrderedDict[str, None]" = field(default_factory=OrderedDict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def knows(self, request: HttpRequest) -> bool:
+        """Whether a request may see pages: by a token of its own, or by the cookie of a session."""
+        if not self.token:
+            return True
+        scheme, _, given = request.authorization.partition(" ")
+        if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self.token.encode()):
+            return True
+        cookies = dict(
+            part.strip().split("=", 1) for part in request.headers.get("cookie", "").split(";") if "=" in part
+        )
+        with self._lock:
+            return cookies.get(SESSION_COOKIE, "") in self._known
+
+    def open(self, given: str) -> str | None:
+        """A new session for the right token; None for another one."""
+        if not hmac.compare_digest(given.encode(), self.token.encode()):
+            return None
+        name = secrets.token_urlsafe(32)
+        with self._lock:
+            self._known[name] = None
+            if len(self._known) > MOST_SESSIONS:
+                self._known.popitem(last=False)
+        return name
+
+
+class UiService:
+    """Answers requests of browsers."""
+
+    def __init__(
+        self,
+        watches: Sequence[StatusWatch],
+        plans: PlanFolder,
+        look: UiLook,
+        sessions: Sessions,
+        *,
+        is_secure: bool = False,
+    ) -> None:
+        self._watches = {watch.name: watch for watch in watches}
+        self._plans, self._look, self._sessions, self._is_secure = plans, look, sessions, is_secure
+        self._only = next(iter(self._watches)) if len(self._watches) == 1 else ""
+        self._streams = 0
+
+    def answer(self, request: HttpRequest) -> HttpPage:
+        """One answer; only a login may be posted."""
+        if request.path.startswith("/assets/"):
+            return self._asset(request.path.removeprefix("/assets/"))
+        if request.path == "/login":
+            return self._login(request)
+        if request.method not in ("GET", "HEAD"):
+            return plain_page(405, "this server changes nothing: GET and HEAD only")
+        if not self._sessions.knows(request):
+            if request.headers.get("sec-fetch-mode", "navigate") != "navigate":
+                return plain_page(401, "log in first")
+            return HttpPage(body=b"", media=_HTML, status=303, headers=(("Location", "/login"),))
+        if request.path == "/healthz":
+            return plain_page(200, "ok")
+        if request.path == "/events":
+            return self._events()
+        page = self._page(request)
+        return page if isinstance(page, HttpPage) else self._html(page)
+
+    def _html(self, page: UiPage) -> HttpPage:
+        body = self._look.render(page, PageFrame(nav=NAV, is_fleet=not self._only))
+        return HttpPage(body=body, media=_HTML, status=page.status, headers=_headers())
+
+    def _asset(self, name: str) -> HttpPage:
+        media = ASSETS.get(name)
+        if media is None:
+            return plain_page(404, "there is no such file")
+        body = self._look.asset(name).encode()
+        return HttpPage(body=body, media=media, headers=(("Cache-Control", "max-age=300"),))
+
+    def _login(self, request: HttpRequest) -> HttpPage:
+        failed = False
+        if request.method == "POST":
+            given = parse_qs(request.body[:4096].decode("utf-8", "replace")).get("token", [""])[0]
+            session = self._sessions.open(given.strip()) if self._sessions.token else None
+            if session is not None:
+                secure = "; Secure" if self._is_secure else ""
+                cookie = f"{SESSION_COOKIE}={session}; HttpOnly; SameSite=Lax; Path=/{secure}"
+                return HttpPage(body=b"", media=_HTML, status=303, headers=(("Location", "/"), ("Set-Cookie", cookie)))
+            failed = True
+        page = UiPage(title="Log in to kafkakit", active="login", sections=(), status=401 if failed else 200)
+        body = self._look.render(page, PageFrame(failed=failed))
+        return HttpPage(body=body, media=_HTML, status=page.status, headers=_headers())
+
+    def _page(self, request: HttpRequest) -> UiPage | HttpPage:
+        parts = [unquote(part) for part in request.path.strip("/").split("/") if part]
+        if parts[:1] == ["c"] and len(parts) > 1:
+            watch, base, rest = self._watches.get(parts[1]), "/" + "/".join(request.path.split("/")[1:3]), parts[2:]
+            if watch is None:
+                return pages.missing_page(None, f"No cluster {parts[1][:100]} is shown here.")
+        elif self._only:
+            watch, base, rest = self._watches[self._only], "", parts
+        elif not parts:
+            return pages.fleet_page([w.view(f"/c/{uri_part(n)}") for n, w in self._watches.items()])
+        else:
+            return pages.missing_page(None, "There is no such page.")
+        view = watch.view(base)
+        try:
+            return self._cluster_page(watch, view, rest, request)
+        except UsageError as error:
+            return pages.missing_page(view, error.message)
+        except KafkakitError as error:
+            return pages.failed_page(view, error.message, rest[0] if rest else "")
+
+    def _cluster_page(
+        self, watch: StatusWatch, view: ClusterView, rest: list[str], request: HttpRequest
+    ) -> UiPage | HttpPage:
+        address = read_address(request.query)
+        match rest:
+            case []:
+                return pages.overview_page(view)
+            case ["brokers"]:
+                return pages.brokers_page(view, address)
+            case ["topics"]:
+                return object_pages.topics_page(view, address)
+            case ["groups"]:
+                return object_pages.groups_page(view, address)
+            case ["moves"]:
+                return pages.moves_page(view)
+            case ["streams"]:
+                return self._streams_page(watch, view)
+            case ["findings"]:
+                return pages.findings_page(view, request.query.get("severity", ""))
+            case ["plans"]:
+                return pages.plans_page(view, self._plans.plans(), self._plans.name)
+            case ["plans", name] if (body := self._plans.page(name)) is not None:
+                return HttpPage(body=body, media=_HTML)
+        return self._object_page(watch, view, rest, address)
+
+    def _object_page(self, watch: StatusWatch, view: ClusterView, rest: list[str], address: Address) -> UiPage:
+        source = watch.source
+        match rest:
+            case ["brokers", number]:
+                return self._broker(watch, view, number)
+            case ["topics", name]:
+                return object_pages.topic_page(view, watch.one("topic", name, lambda: source.topic(name)), address)
+            case ["topics", name, number]:
+                key = parse_partition(f"{name}/{number}")
+                return object_pages.partition_page(view, watch.one("partition", key, lambda: source.partition(key)))
+            case ["groups", name]:
+                return object_pages.group_page(view, watch.one("group", name, lambda: source.group(name)), address)
+        return pages.missing_page(view, "There is no such page.")
+
+    def _broker(self, watch: StatusWatch, view: ClusterView, text: str) -> UiPage:
+        rows = view.status.brokers if view.status else ()
+        row = next((row for row in rows if str(row.id) == text), None)
+        if row is None:
+            return pages.missing_page(view, f"There is no broker {text[:20]}.")
+        facts = None
+        if row.state == "alive":
+            facts = watch.one("broker", row.id, lambda: watch.source.broker(row.id))
+        return object_pages.broker_page(view, row, facts)
+
+    def _streams_page(self, watch: StatusWatch, view: ClusterView) -> UiPage:
+        try:
+            return pages.streams_page(view, watch.one("streams", "", watch.source.streams))
+        except KafkakitError as error:
+            return pages.streams_page(view, None, error.message)
+
+    def _events(self) -> HttpPage:
+        if self._streams >= MOST_STREAMS:
+            return plain_page(503, "too many browsers listen already")
+        self._streams += 1
+        headers = (("X-Accel-Buffering", "no"), ("Cache-Control", "no-store"))
+        return HttpPage(body=b"", media="text/event-stream", parts=self._follow(), headers=headers)
+
+    async def _follow(self) -> AsyncIterator[bytes]:
+        """An event for each new reading of any cluster, and a heartbeat; the first says what is the newest now."""
+        try:
+            seen, quiet_s = -1, 0.0
+            while True:
+                newest = sum(watch.reading.version for watch in self._watches.values())
+                if newest != seen:
+                    seen, quiet_s = newest, 0.0
+                    yield f"event: reading\ndata: {newest}\n\n".encode()
+                elif quiet_s >= HEARTBEAT_S:
+                    quiet_s = 0.0
+                    yield b"event: heartbeat\ndata:\n\n"
+                await asyncio.sleep(LOOK_S)
+                quiet_s += LOOK_S
+        finally:
+            self._streams -= 1
+
+
+def _headers() -> tuple[tuple[str, str], ...]:
+    return (("Content-Security-Policy", _POLICY), ("Referrer-Policy", "no-referrer"), ("X-Frame-Options", "DENY"))
+
+
+class LiveCluster:
+    """A cluster through its own clients: one set for its status, and one for what single pages need."""
+
+    def __init__(
+        self, reader: Reader, history: HistoryFile, sources: StatusSources, open_control: Callable[[], ControlStore]
+    ) -> None:
+        self._reader, self._history, self._sources, self._open_control = reader, history, sources, open_control
+        self._admin: ClusterAdmin | None = None
+        self._groups: GroupAdmin | None = None
+        self._log: LogReader | None = None
+
+    def read(self) -> ClusterStatus:
+        """Its status; `TryLaterError` where nothing of it answers, so that the figures before are kept as old ones."""
+        reading = self._reader.read()
+        if reading.info is None:
+            raise TryLaterError(reading.failure_of(PartName.BROKERS) or "the cluster does not answer")
+        return self._history.judge(reading)
+
+    def topic(self, name: str) -> TopicDetail:
+        """One topic."""
+        return read_topic(self._opened_admin(), self._opened_groups(), self._sources.clock, name)
+
+    def partition(self, key: TopicPartition) -> PartitionDetail:
+        """One partition."""
+        return read_partition(self._opened_admin(), self._opened_log(), key)
+
+    def broker(self, number: int) -> BrokerDetail:
+        """One live broker."""
+        return read_broker(self._opened_admin(), number)
+
+    def group(self, name: str) -> GroupDetail:
+        """One group."""
+        return read_group(self._opened_groups(), self._opened_log(), name)
+
+    def streams(self) -> Sequence[StreamEntry]:
+        """The streams of the profile's control store."""
+        control = self._open_control()
+        store, found = RouteStore(control), []
+        for name in store.names()[:MOST_STREAMS_SHOWN]:
+            read = store.read(name)
+            if read is not None:
+                found.append(stream_entry(read.route))
+        return found
+
+    def close(self) -> None:
+        """Drop all connections."""
+        self._reader.close()
+        for client in (self._admin, self._groups, self._log):
+            if client is not None:
+                client.close()
+
+    def _opened_admin(self) -> ClusterAdmin:
+        self._admin = self._admin or self._sources.open_admin()
+        return self._admin
+
+    def _opened_groups(self) -> GroupAdmin:
+        self._groups = self._groups or self._sources.open_groups()
+        return self._groups
+
+    def _opened_log(self) -> LogReader:
+        self._log = self._log or self._sources.open_log()
+        return self._log
+
+
+class PlanFiles:
+    """The plan files of a folder, `*.json` in it; what is no plan is left out."""
+
+    def __init__(self, folder: Path | None, read_file: Callable[[Path, int], bytes]) -> None:
+        self._folder, self._read_file = folder, read_file
+
+    @property
+    def name(self) -> str:
+        """The folder; empty for none."""
+        return "" if self._folder is None else str(self._folder)
+
+    def plans(self) -> Sequence[PlanEntry]:
+        """Newest first, at most `MOST_PLANS`."""
+        found = []
+        for name in self._names():
+            plan = self._plan(name)
+            if isinstance(plan, Plan):
+                words = f"{plan.request.get('command', 'plan')} for cluster {plan.cluster_id}"
+                made = plan.created_at
+                found.append(PlanEntry(name=name, title=words, made_at=made, partitions=len(plan.moves)))
+        return sorted(found, key=lambda entry: (entry.made_at, entry.name), reverse=True)
+
+    def page(self, name: str) -> bytes | None:
+        """A plan with its proof; only names that the folder lists are opened."""
+        plan = self._plan(name) if name in self._names() else None
+        return None if plan is None else report_page(plan)
+
+    def _names(self) -> list[str]:
+        if self._folder is None:
+            return []
+        return sorted(path.name for path in self._folder.glob("*.json") if path.is_file())[:MOST_PLANS]
+
+    def _plan(self, name: str) -> Plan | None:
+        if self._folder is None:
+            return None
+        try:
+            return decode_plan(self._read_file(self._folder / name, PLAN_LIMIT_BYTES), name)
+        except (InputError, OSError):
+            return None

@@ -1,0 +1,276 @@
+"""`kafkakit status`."""
+
+from __future__ import annotations
+
+import shlex
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
+from kafkakit.cli.option_groups import with_option_groups
+from kafkakit.core.findings import FailOn
+from kafkakit.core.options import option
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from kafkakit.cli.context import CliContext
+    from kafkakit.config.read.settings import Settings
+    from kafkakit.core.lease import HeldLease
+    from kafkakit.fleet.api_act import FleetCluster
+    from kafkakit.status.act.reading import Reader, StatusSources
+    from kafkakit.status.decide.judgement import ClusterStatus, LintSummary
+
+app = new_group("Show at a glance what is wrong with a cluster.")
+LINT_LIMIT_BYTES = 1 << 20
+WATCH_EVERY_S, CLUSTERS_AT_ONCE = 5.0, 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusRequest:
+    """Which clusters, and in which form."""
+
+    clusters: str | None = option(
+        None, "--clusters", metavar="PROFILE,...", help="Read the clusters of these profiles, as one table."
+    )
+    fleet: Path | None = option(
+        None, "--fleet", metavar="FILE", help="Read the clusters of this file (docs/fleet.md), as one table."
+    )
+    watch: bool = option(False, "--watch", "-w", help="Read again every 5 seconds until Ctrl-C.")
+    until_ok: bool = option(
+        False, "--until-ok", help="Read again until there is no finding of --fail-on; --timeout limits the wait."
+    )
+    fail_on: FailOn = option(
+        FailOn.ERROR, "--fail-on", help="Exit with 1 for a finding of this severity or a worse one."
+    )
+    nagios: bool = option(False, "--nagios", help="One line and exit codes as Nagios' plugins have them: 0, 1, 2, 3.")
+
+    @property
+    def is_fleet(self) -> bool:
+        """Whether clusters are shown as one table."""
+        return self.clusters is not None or self.fleet is not None
+
+    def check(self) -> None:
+        """Raise `UsageError` for options that do not go together."""
+        from kafkakit.core.errors import UsageError
+
+        if self.clusters is not None and self.fleet is not None:
+            raise UsageError("--clusters and --fleet both name the clusters", hint="give one of them")
+        if self.watch and (self.nagios or self.until_ok):
+            raise UsageError("--watch never ends by itself", hint="leave out --nagios and --until-ok, or --watch")
+
+    def chosen(self, cli: CliContext) -> tuple[StatusClusters, ...]:
+        """The clusters by name; what hinders one is raised when its settings are asked for."""
+        from kafkakit.core.errors import UsageError
+
+        if self.fleet is not None:
+            return _of_fleet(cli, self.fleet)
+        if self.clusters is None:
+            name = cli.settings.profile or cli.settings.bootstrap_servers or "cluster"
+            return (StatusClusters(name=name, settings=lambda: cli.settings, program=cli.program),)
+        names = list(dict.fromkeys(name.strip() for name in self.clusters.split(",") if name.strip()))
+        if not names:
+            raise UsageError("--clusters names no profile", hint="their names: kafkakit profile list")
+        return tuple(
+            StatusClusters(name=name, settings=partial(cli.load_settings, name), program=cli.program_for(name))
+            for name in names
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusClusters:
+    """One cluster: its name, what its settings are read by, and how kafkakit is called for it."""
+
+    name: str
+    settings: Callable[[], Settings]
+    program: str
+
+
+@app.command("status", cls=CliCommand)
+@with_option_groups
+def status(ctx: typer.Context, request: StatusRequest) -> int:
+    """Show on one screen what is wrong with a cluster, worst first, each with the command that shows more or mends it.
+
+    Exits with 0 when there is no error, 1 when there is one, 75 when brokers or partitions cannot be read.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod status
+    kafkakit status --clusters prod,staging -o json
+    kafkakit --profile prod status --until-ok --timeout 10m
+    """
+    from kafkakit.cli.session import finish
+    from kafkakit.status.report.status import nagios_report, status_report
+
+    cli = cli_context(ctx)
+    request.check()
+    with _readers(cli, request) as readers:
+        clusters = _watch(cli, readers, request) if request.watch or request.until_ok else _read_all(cli, readers)
+    if request.nagios:
+        return finish(cli, nagios_report(clusters, fail_on=request.fail_on))
+    report = status_report(clusters, fail_on=request.fail_on, width=_width(), is_fleet=request.clusters is not None)
+    return finish(cli, report)
+
+
+def read_status(cli: CliContext) -> tuple[ClusterStatus, ...]:
+    """The status of the cluster of the invocation."""
+    with _readers(cli, StatusRequest()) as readers:
+        return _read_all(cli, readers)
+
+
+def _watch(cli: CliContext, readers: Sequence[Reader], request: StatusRequest) -> tuple[ClusterStatus, ...]:
+    """Read again and again; comes back only where `--until-ok` is reached."""
+    from kafkakit.core.errors import ExitCode
+    from kafkakit.ports.acting import pause
+    from kafkakit.status.decide.judgement import exit_code
+    from kafkakit.status.report.status import status_report, watch_line
+    from kafkakit.wiring import system_clock
+
+    clock, before = system_clock(), ""
+    with cli.output.screen(colored=True) as screen:
+        while True:
+            began_s = clock.monotonic()
+            clusters = _read_all(cli, readers)
+            if request.until_ok and exit_code(clusters, request.fail_on) is ExitCode.DONE:
+                return clusters
+            report = status_report(clusters, fail_on=request.fail_on, width=_width(), is_fleet=request.is_fleet)
+            line = watch_line(clusters)
+            if cli.output.animate or line != before:
+                screen.show(report.text, line)
+            before = line
+            took_s = clock.monotonic() - began_s
+            pause(clock, max(WATCH_EVERY_S, 10 * took_s) - took_s)
+
+
+def _read_all(cli: CliContext, readers: Sequence[Reader]) -> tuple[ClusterStatus, ...]:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from kafkakit.status.act.reading import HistoryFile
+    from kafkakit.wiring import read_input, write_file
+
+    history = HistoryFile(cli.folders.state / "status", read_input, write_file)
+    with ThreadPoolExecutor(min(CLUSTERS_AT_ONCE, len(readers))) as pool:
+        readings = list(pool.map(lambda reader: reader.read(), readers))
+    return tuple(map(history.judge, readings))
+
+
+def _of_fleet(cli: CliContext, file: Path) -> tuple[StatusClusters, ...]:
+    from kafkakit.fleet.api_act import LIMIT_BYTES, read_fleet
+    from kafkakit.wiring import read_input
+
+    found = []
+    for entry in read_fleet(read_input(file, LIMIT_BYTES), str(file)):
+        if entry.bootstrap_servers is None:
+            program = cli.program_for(entry.profile or entry.name)
+        else:
+            config = (
+                [] if entry.command_config is None else ["--command-config", str(file.parent / entry.command_config)]
+            )
+            program = shlex.join(["kafkakit", "--bootstrap-server", entry.bootstrap_servers, *config])
+        settings = partial(_in_fleet, cli, entry, file.parent)
+        found.append(StatusClusters(name=entry.name, settings=settings, program=program))
+    return tuple(found)
+
+
+def _in_fleet(cli: CliContext, entry: FleetCluster, folder: Path) -> Settings:
+    from kafkakit.fleet.api_act import invocation_of
+
+    return cli.settings_of(invocation_of(cli.given, entry, folder))
+
+
+@contextmanager
+def _readers(cli: CliContext, request: StatusRequest) -> Iterator[tuple[Reader, ...]]:
+    """A reader for each cluster; in a fleet, one that cannot be opened has a reader that says why.
+
+    Profiles that are named on the command line are there, or it is mistyped.
+    """
+    from kafkakit.core.errors import KafkakitError, UsageError
+    from kafkakit.status.act.reading import StatusReader, UnreadableCluster
+    from kafkakit.wiring import load_clients, system_clock
+
+    load_clients()  # each cluster is read in threads
+    with ExitStack() as stack:
+        readers: list[Reader] = []
+        for choice in request.chosen(cli):
+            try:
+                reader: Reader = StatusReader(cluster_sources(cli, stack, choice))
+            except KafkakitError as error:
+                if not request.is_fleet or (request.clusters is not None and isinstance(error, UsageError)):
+                    raise
+                reader = UnreadableCluster(choice.name, error, system_clock())
+            stack.callback(reader.close)
+            readers.append(reader)
+        yield tuple(readers)
+
+
+def cluster_sources(cli: CliContext, stack: ExitStack, choice: StatusClusters) -> StatusSources:
+    """Where the status of a cluster is read; raises what hinders its settings from being used."""
+    from kafkakit import wiring
+    from kafkakit.adapters.host import life_of
+    from kafkakit.adapters.lock import locked_by
+    from kafkakit.cli.session import open_session
+    from kafkakit.core.errors import InputError
+    from kafkakit.execution.act.leases import LeaseReader
+    from kafkakit.execution.act.run_journal import KnownRuns
+    from kafkakit.lint.api import read_kept_findings
+    from kafkakit.status.act.reading import PART_LIMIT_S, StatusSources, lint_result, operations_of
+
+    settings, program = choice.settings(), choice.program
+    limited = settings.within(PART_LIMIT_S)
+    session = stack.enter_context(open_session(cli, read_only=True, settings=limited))
+    security = wiring.usable_security(settings)
+
+    def lease(cluster_id: str) -> HeldLease | None:
+        holder = partial(locked_by, session.host_lock(cluster_id))
+        return LeaseReader(lambda: session.control, cluster_id, life_of, holder, cli.output).read()
+
+    def lint(cluster_id: str) -> LintSummary | None:
+        try:
+            data = wiring.read_input(settings.state_dir / "lint" / f"{cluster_id}.json", LINT_LIMIT_BYTES)
+        except (InputError, OSError):
+            return None
+        return lint_result(read_kept_findings(data))
+
+    return StatusSources(
+        profile=choice.name,
+        program=program,
+        clock=wiring.system_clock(),
+        open_admin=lambda: wiring.open_admin(limited, read_only=True),
+        open_groups=lambda: wiring.open_groups(limited, read_only=True),
+        open_log=lambda: wiring.open_log(limited),
+        runs=lambda cluster_id: KnownRuns(settings.state_dir, cluster_id),
+        lease=lease,
+        lint=lint,
+        sandbox=_sandbox_of(settings),
+        operations=lambda cluster_id: operations_of(session.control, program),
+        certificate_until=(lambda host, port: wiring.certificate_end(host, port, PART_LIMIT_S, security))
+        if security.protocol.uses_tls
+        else None,
+    )
+
+
+def _sandbox_of(settings: Settings) -> str:
+    """The sandbox of this host that the settings lead to; empty for another cluster."""
+    from kafkakit.core.errors import KafkakitError
+    from kafkakit.sandbox.api_act import store_of
+
+    try:
+        state = store_of(settings.profile or "", settings.state_dir, settings.config_dir).load()
+    except KafkakitError:
+        return ""
+    is_there = state is not None and state.layout.bootstrap_servers == settings.bootstrap_servers
+    return settings.profile or "" if is_there else ""
+
+
+def _width() -> int:
+    """The columns of the terminal; those of a wide one where the result goes elsewhere."""
+    import shutil
+    import sys
+
+    return shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else 120

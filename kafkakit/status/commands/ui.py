@@ -1,0 +1,146 @@
+"""`kafkakit ui`."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
+from kafkakit.cli.option_groups import with_option_groups
+from kafkakit.core.options import option
+
+if TYPE_CHECKING:
+    from kafkakit.cli.context import CliContext
+    from kafkakit.config.security import Security
+    from kafkakit.status.act.service import Sessions, StatusWatch
+    from kafkakit.status.commands.status import StatusClusters
+    from kafkakit.status.decide.page_parts import PageFrame, UiPage
+
+app = new_group("Serve one read-only page for all of it.")
+LISTEN = "127.0.0.1:9100"
+TOKEN_LIMIT_BYTES = 4096
+POLL_S, CLOSE_S = 0.5, 3.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UiRequest:
+    """What is shown, and where."""
+
+    clusters: str | None = option(
+        None, "--clusters", metavar="PROFILE,...", help="Show the clusters of these profiles."
+    )
+    fleet: Path | None = option(None, "--fleet", metavar="FILE", help="Show the clusters of this file (docs/fleet.md).")
+    plans: Path | None = option(None, "--plans", metavar="FOLDER", help="Also show the plan files of this folder.")
+    listen: str = option(LISTEN, "--listen", metavar="HOST:PORT", help="Where browsers reach it; port 0 takes any.")
+    token_file: Path | None = option(
+        None, "--token-file", metavar="FILE", help="Ask browsers for the token in this file; needed beyond this host."
+    )
+    tls_cert_file: Path | None = option(None, "--tls-cert-file", metavar="FILE", help="Certificate of the server, PEM.")
+    tls_key_file: Path | None = option(None, "--tls-key-file", metavar="FILE", help="Private key of the server, PEM.")
+
+    def tls(self) -> Security | None:
+        """The server's key and certificate; raises `UsageError` for half of them."""
+        from kafkakit.core.errors import UsageError
+        from kafkakit.wiring import server_tls
+
+        if self.tls_key_file is None or self.tls_cert_file is None:
+            if self.tls_key_file or self.tls_cert_file:
+                raise UsageError("--tls-cert-file and --tls-key-file belong together")
+            return None
+        return server_tls(self.tls_key_file, self.tls_cert_file, None)
+
+    def sessions(self) -> Sessions:
+        """Who may see pages; raises `UsageError` for an address beyond this host without a token and TLS."""
+        from kafkakit.core.errors import UsageError
+        from kafkakit.core.rpc import is_loopback, parse_listen
+        from kafkakit.status.act.service import Sessions
+        from kafkakit.wiring import read_input
+
+        token = ""
+        if self.token_file is not None:
+            token = read_input(self.token_file, TOKEN_LIMIT_BYTES).decode("utf-8", "replace").strip()
+            if len(token) < 16:
+                raise UsageError(f"{self.token_file} holds no token of 16 characters", hint="openssl rand -hex 32")
+        if not is_loopback(parse_listen(self.listen)[0]) and not (token and self.tls_key_file):
+            raise UsageError(
+                f"{self.listen} is reached from other hosts: it needs a token and TLS",
+                hint="give --token-file, --tls-cert-file and --tls-key-file, or listen on 127.0.0.1",
+            )
+        return Sessions(token=token)
+
+
+@app.command("ui", cls=CliCommand)
+@with_option_groups
+def ui(ctx: typer.Context, request: UiRequest) -> None:
+    """Serve one page for browsers of this host: health, brokers, topics, groups, moves, streams, findings and plans.
+
+    It reads and never changes anything; it shows the commands that would. Ctrl-C ends it.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod ui
+    kafkakit ui --clusters prod,staging --plans plans/
+    """
+    from kafkakit.core.errors import UsageError
+    from kafkakit.ports.acting import repeat_every
+    from kafkakit.status.act.service import PlanFiles, UiLook, UiService
+    from kafkakit.wiring import open_page_server, read_input, system_clock
+
+    cli = cli_context(ctx)
+    if request.plans is not None and not request.plans.is_dir():
+        raise UsageError(f"{request.plans} is not a folder", hint="give the folder where plan files are")
+    tls, sessions = request.tls(), request.sessions()
+    cli.begin_service()
+    with ExitStack() as stack:
+        watches = [_watch(cli, stack, choice) for choice in request_choices(cli, request)]
+        plans = PlanFiles(request.plans, read_input)
+        service = UiService(watches, plans, UiLook(render=render, asset=asset), sessions, is_secure=tls is not None)
+        server = stack.enter_context(closing(open_page_server(request.listen, service.answer, tls=tls)))
+        for watch in watches:
+            watch.start()
+            stack.callback(watch.close, CLOSE_S)
+        scheme = "http" if tls is None else "https"
+        cli.output.say(f"serving {scheme}://{server.address}/")
+        for _ in repeat_every(system_clock(), POLL_S):
+            server.require_listening()
+
+
+def request_choices(cli: CliContext, request: UiRequest) -> tuple[StatusClusters, ...]:
+    """The clusters that are shown."""
+    from kafkakit.status.commands.status import StatusRequest
+
+    chosen = StatusRequest(clusters=request.clusters, fleet=request.fleet)
+    chosen.check()
+    return chosen.chosen(cli)
+
+
+def _watch(cli: CliContext, stack: ExitStack, choice: StatusClusters) -> StatusWatch:
+    from kafkakit.status.act.reading import HistoryFile, StatusReader
+    from kafkakit.status.act.service import LiveCluster, StatusWatch
+    from kafkakit.status.commands.status import cluster_sources
+    from kafkakit.wiring import open_control, read_input, system_clock, write_file
+
+    sources = cluster_sources(cli, stack, choice)
+    history = HistoryFile(cli.folders.state / "status", read_input, write_file)
+    control = partial(open_control, choice.settings())
+    return StatusWatch(choice.name, LiveCluster(StatusReader(sources), history, sources, control), system_clock())
+
+
+def render(page: UiPage, frame: PageFrame) -> bytes:
+    """The HTML of a page."""
+    from kafkakit.report.pages import html_page
+
+    return html_page("ui.html", title=page.title, page=page, frame=frame)
+
+
+def asset(name: str) -> str:
+    """A style or script by its name."""
+    from kafkakit.report.pages import package_text
+
+    return package_text("base.css") + package_text(name) if name == "ui.css" else package_text(name)

@@ -1,0 +1,449 @@
+"""The pages of one topic, partition, group or broker, and the lists of topics and groups."""
+
+from kafkakit.core.cluster_facts import ItemError, LogSpan, TopicCount
+from kafkakit.core.quantities import count_of, format_bytes, format_rough_time
+from kafkakit.core.text import shell_command
+from kafkakit.status.decide.judgement import BrokerStatus
+from kafkakit.status.decide.objects import (
+    BrokerDetail,
+    GroupDetail,
+    PartitionDetail,
+    PartitionRow,
+    TopicDetail,
+    in_order,
+)
+from kafkakit.status.decide.page_parts import (
+    UNKNOWN,
+    Address,
+    Cell,
+    ClusterView,
+    Link,
+    Meter,
+    PageColumn,
+    PageMark,
+    PageSection,
+    Rows,
+    Search,
+    UiPage,
+    UiTable,
+    broker_severity,
+    link_to,
+    number_text,
+    page_of,
+    rows_of_page,
+    size_text,
+    sparkline,
+    with_ages,
+)
+
+MOST_CELLS = 1024
+
+
+def broker_page(view: ClusterView, row: BrokerStatus, facts: BrokerDetail | None) -> UiPage:
+    """One broker: what is wrong with it, its log dirs, and its largest replicas."""
+    status = view.status
+    own = [f for f in (status.findings if status else ()) if f.where.split()[:2] == ["broker", str(row.id)]]
+    pairs: list[tuple[str, Cell]] = [
+        ("State", PageMark(row.state, broker_severity(row))),
+        ("Rack", row.rack or "-"),
+        ("Leaders", number_text(row.leaders)),
+        ("Replicas", number_text(row.replicas)),
+        ("Not in sync", number_text(row.short)),
+        ("Throttle", row.throttle or "none"),
+    ]
+    sections = [
+        PageSection(id="findings", findings=with_ages(status, own) if status else ()),
+        PageSection(id="facts", facts=pairs),
+    ]
+    if facts is None or facts.dirs.error:
+        sections.append(
+            PageSection(id="dirs", title="Log dirs", words=[facts.dirs.error or "" if facts else "not known"])
+        )
+    else:
+        dirs = facts.dirs
+        columns = [
+            PageColumn("Log dir"),
+            PageColumn("State", False, 2),
+            PageColumn("Full"),
+            PageColumn("Free", True, 2),
+            PageColumn("Size", True, 3),
+        ]
+        rows: Rows = []
+        for place in dirs.log_dirs:
+            known = place.total_bytes is not None and place.usable_bytes is not None and place.total_bytes > 0
+            share = 1 - (place.usable_bytes or 0) / (place.total_bytes or 1) if known else None
+            meter = Meter(
+                share=share,
+                words=UNKNOWN if share is None else f"{share:.0%}",
+                severity="error" if (share or 0) >= 0.9 else "warning" if (share or 0) >= 0.85 else "ok",
+            )
+            word = (
+                PageMark("offline", "error")
+                if place.error
+                else PageMark("cordoned", "note")
+                if place.cordoned
+                else "online"
+            )
+            rows.append(
+                (place.path, [place.path, word, meter, size_text(place.usable_bytes), size_text(place.total_bytes)])
+            )
+        sections.append(
+            PageSection(id="dirs", title="Log dirs", table=UiTable(caption="Log dirs", columns=columns, rows=rows))
+        )
+        largest = sorted(dirs.replicas.items(), key=lambda item: (-item[1].size_bytes, item[0]))[:20]
+        sections.append(
+            PageSection(
+                id="replicas",
+                title=f"Largest of {count_of(len(dirs.replicas), 'replica')}",
+                table=UiTable(
+                    caption="Largest replicas",
+                    columns=[PageColumn("Partition"), PageColumn("Size", True), PageColumn("Log dir", False, 3)],
+                    rows=[
+                        (
+                            f"{k.topic}/{k.partition}",
+                            [
+                                Link(f"{k.topic}/{k.partition}", link_to(view, "topics", k.topic, str(k.partition))),
+                                format_bytes(c.size_bytes),
+                                c.log_dir,
+                            ],
+                        )
+                        for k, c in largest
+                    ],
+                    empty="It holds no replica.",
+                ),
+            )
+        )
+    program = status.reading.program if status else "kafkakit"
+    commands = [str(shell_command("broker describe", str(row.id), program=program))]
+    if row.state == "alive":
+        commands.append(str(shell_command("broker drain", str(row.id), program=program, dry_run=True)))
+    sections.append(PageSection(id="next", title="Commands", commands=commands))
+    return page_of(view, f"Broker {row.id} of {view.name} is {row.state}", "brokers", sections)
+
+
+_STATES = (("", "all"), ("offline", "offline"), ("short", "not in sync"), ("preferred", "not preferred"))
+
+
+def _topic_fits(count: TopicCount, state: str) -> bool:
+    if state == "offline":
+        return count.offline > 0
+    if state == "short":
+        return count.short > 0 or count.offline > 0
+    return count.not_preferred > 0 if state == "preferred" else True
+
+
+def topics_page(view: ClusterView, address: Address) -> UiPage:
+    """All topics by name, a page at a time."""
+    health = view.status.reading.partitions if view.status else None
+    if health is None:
+        return page_of(
+            view, f"Topics of {view.name}", "topics", [PageSection(id="list", words=["The topics are not known."])]
+        )
+    names = [n for n, c in health.of_topics.items() if address.text in n and _topic_fits(c, address.state)]
+    if address.sort == "partitions":
+        names.sort(key=lambda n: (-health.of_topics[n].partitions, n))
+    elif address.sort == "state":
+        names.sort(key=lambda n: (-health.of_topics[n].offline, -health.of_topics[n].short, n))
+    path = link_to(view, "topics")
+    part, pager = rows_of_page(names, address, path)
+    columns = [
+        PageColumn("Topic"),
+        PageColumn("State", False, 1, "state"),
+        PageColumn("Partitions", True, 2, "partitions"),
+        PageColumn("Replication", True, 3),
+        PageColumn("Not preferred", True, 3),
+    ]
+    shown: Rows = [
+        (
+            n,
+            [
+                Link(n, link_to(view, "topics", n)),
+                _topic_mark(health.of_topics[n]),
+                number_text(health.of_topics[n].partitions),
+                number_text(health.of_topics[n].replication),
+                number_text(health.of_topics[n].not_preferred),
+            ],
+        )
+        for n in names[part]
+    ]
+    choices = [(words, f"{path}?{address.query(state=word, page=1)}", word == address.state) for word, words in _STATES]
+    bad = sum(c.offline > 0 or c.short > 0 for c in health.of_topics.values())
+    title = (
+        f"{count_of(len(health.of_topics), 'topic')} of {view.name}: {f'{bad} not in sync' if bad else 'all in sync'}"
+    )
+    empty = (
+        "No topic fits." if health.of_topics else "The cluster has no topic. To make one: kafkakit topic create NAME"
+    )
+    table = UiTable(caption=f"Topics: {count_of(len(names), 'topic')}", columns=columns, rows=shown, empty=empty)
+    return page_of(
+        view,
+        title,
+        "topics",
+        [PageSection(id="list", search=Search(text=address.text, choices=choices), table=table, pager=pager)],
+    )
+
+
+def _topic_mark(count: TopicCount) -> PageMark:
+    if count.offline:
+        return PageMark(f"{count.offline} offline", "error")
+    return PageMark(f"{count.short} not in sync", "warning") if count.short else PageMark("ok", "ok")
+
+
+_WORD_SEVERITY = {
+    "offline": "error",
+    "under min ISR": "error",
+    "at min ISR": "warning",
+    "under-replicated": "warning",
+    "moving": "note",
+    "ok": "ok",
+}
+
+
+def topic_page(view: ClusterView, facts: TopicDetail, address: Address) -> UiPage:
+    """One topic: a grid of its partitions, a table of them worst first, its settings and groups."""
+    row, rows = facts.row, in_order(facts.partitions)
+    path = link_to(view, "topics", row.name)
+    part, pager = rows_of_page(rows, address, path)
+    pairs: list[tuple[str, Cell]] = [
+        ("Partitions", number_text(row.partitions)),
+        ("Replication", str(row.replication[0])),
+        ("Min ISR", number_text(row.min_isr)),
+        ("Size of all copies", size_text(row.bytes)),
+        ("Id", row.topic_id or "-"),
+        ("Groups with commits", UNKNOWN if facts.groups is None else ", ".join(facts.groups) or "none"),
+        *((key, value) for key, value in (row.configs or {}).items()),
+    ]
+    columns = [
+        PageColumn("Partition", True),
+        PageColumn("State"),
+        PageColumn("Leader", True),
+        PageColumn("Replicas", False, 2),
+        PageColumn("In sync", False, 3),
+        PageColumn("Size", True, 3),
+    ]
+    made = [(str(p.key.partition), _partition_cells(view, p)) for p in rows[part]]
+    grid = [
+        (str(p.key.partition), _WORD_SEVERITY[p.word.value], link_to(view, "topics", row.name, str(p.key.partition)))
+        for p in sorted(rows, key=lambda p: p.key)[:MOST_CELLS]
+    ]
+    program = view.status.reading.program if view.status else "kafkakit"
+    sections = [
+        PageSection(id="facts", facts=pairs),
+        PageSection(id="grid", title="Partitions", grid=grid if len(rows) > 1 else ()),
+        PageSection(
+            id="list", table=UiTable(caption="Partitions, worst first", columns=columns, rows=made), pager=pager
+        ),
+        PageSection(
+            id="next",
+            title="Commands",
+            commands=[
+                str(shell_command("topic describe", row.name, program=program)),
+                str(shell_command("record tail", row.name, program=program)),
+                str(shell_command("streams lag once", program=program, topic=row.name)),
+            ],
+        ),
+    ]
+    return page_of(view, f"{row.name}: {count_of(row.partitions, 'partition')}, {row.state}", "topics", sections)
+
+
+def _partition_cells(view: ClusterView, row: PartitionRow) -> list[Cell]:
+    number = str(row.key.partition)
+    leader = "none" if row.leader is None else str(row.leader)
+    return [
+        Link(number, link_to(view, "topics", row.key.topic, number)),
+        PageMark(row.word.value, _WORD_SEVERITY[row.word.value]),
+        leader,
+        ", ".join(map(str, row.replicas)),
+        ", ".join(map(str, row.isr)),
+        size_text(row.bytes),
+    ]
+
+
+def partition_page(view: ClusterView, facts: PartitionDetail) -> UiPage:
+    """One partition: each replica, and the ends of its log."""
+    row = facts.row
+    name = f"{row.key.topic}/{row.key.partition}"
+    span = facts.span
+    ends = (
+        f"{span.start:,} to {span.end:,}"
+        if isinstance(span, LogSpan)
+        else str(span)
+        if isinstance(span, ItemError)
+        else UNKNOWN
+    )
+    pairs: list[tuple[str, Cell]] = [
+        ("State", PageMark(row.word.value, _WORD_SEVERITY[row.word.value])),
+        ("Leader", "none" if row.leader is None else str(row.leader)),
+        ("Offsets", ends),
+        ("acks=all needs", UNKNOWN if facts.minimum is None else str(min(facts.minimum, len(row.replicas)))),
+        ("Producers with an id", UNKNOWN if facts.producers is None else str(len(facts.producers))),
+        ("Throttled by", ", ".join(facts.throttled) or "nothing"),
+    ]
+    columns = [
+        PageColumn("Broker", True),
+        PageColumn("Rack", False, 2),
+        PageColumn("State"),
+        PageColumn("In sync"),
+        PageColumn("Size", True, 2),
+        PageColumn("Behind", True, 2),
+        PageColumn("Log dir", False, 3),
+    ]
+    rows: Rows = []
+    for each in facts.replicas:
+        copy = each.copy
+        rows.append(
+            (
+                str(each.broker),
+                [
+                    Link(str(each.broker), link_to(view, "brokers", str(each.broker))),
+                    each.rack or "-",
+                    PageMark("alive", "ok") if each.is_alive else PageMark("down", "error"),
+                    PageMark("yes", "ok") if each.in_sync else PageMark("no", "warning"),
+                    size_text(copy.size_bytes if copy else None),
+                    UNKNOWN if copy is None else f"{copy.offset_lag:,}",
+                    copy.log_dir if copy else UNKNOWN,
+                ],
+            )
+        )
+    program = view.status.reading.program if view.status else "kafkakit"
+    sections = [
+        PageSection(id="facts", facts=pairs),
+        PageSection(
+            id="replicas",
+            title="Replicas",
+            table=UiTable(caption="Replicas, the preferred leader first", columns=columns, rows=rows),
+        ),
+        PageSection(
+            id="next", title="Commands", commands=[str(shell_command("partition describe", name, program=program))]
+        ),
+    ]
+    return page_of(view, f"{name} is {row.word.value}", "topics", sections)
+
+
+def groups_page(view: ClusterView, address: Address) -> UiPage:
+    """All groups, furthest behind first."""
+    listed = view.status.reading.groups if view.status else None
+    if listed is None:
+        return page_of(
+            view, f"Groups of {view.name}", "groups", [PageSection(id="list", words=["The groups are not known."])]
+        )
+    lag = {one.group: one for one in (view.status.reading.lag if view.status else None) or ()}
+    states = sorted({g.state.value for g in listed})
+    found = [g for g in listed if address.text in g.group and address.state in ("", g.state.value)]
+    found.sort(key=lambda g: (-(lag[g.group].lag or lag[g.group].time_lag_ms or 0) if g.group in lag else 0, g.group))
+    path = link_to(view, "groups")
+    part, pager = rows_of_page(found, address, path)
+    columns = [
+        PageColumn("Group"),
+        PageColumn("State"),
+        PageColumn("Behind", True),
+        PageColumn("In time", True, 2),
+        PageColumn("Type", False, 3),
+    ]
+    rows: Rows = []
+    for group in found[part]:
+        one = lag.get(group.group)
+        time = "-" if one is None or one.time_lag_ms is None else format_rough_time(one.time_lag_ms / 1000)
+        word = (
+            one.status if one and one.status in ("stopped", "stalled", "lost") else group.state.value.replace("_", " ")
+        )
+        severity = {"lost": "error", "stopped": "warning", "stalled": "warning", "stable": "ok"}.get(word, "note")
+        rows.append(
+            (
+                group.group,
+                [
+                    Link(group.group, link_to(view, "groups", group.group)),
+                    PageMark(word, severity),
+                    "-" if one is None else number_text(one.lag),
+                    time,
+                    group.type.value,
+                ],
+            )
+        )
+    choices = [("all", f"{path}?{address.query(state='', page=1)}", not address.state)]
+    choices += [(s.replace("_", " "), f"{path}?{address.query(state=s, page=1)}", s == address.state) for s in states]
+    behind = sum(one.status in ("stopped", "stalled", "lost") for one in lag.values())
+    title = (
+        f"{count_of(len(listed), 'group')} of {view.name}: {f'{behind} without progress' if behind else 'none stopped'}"
+    )
+    table = UiTable(
+        caption=f"Groups: {count_of(len(found), 'group')}", columns=columns, rows=rows, empty="No group is found."
+    )
+    return page_of(
+        view,
+        title,
+        "groups",
+        [PageSection(id="list", search=Search(text=address.text, choices=choices), table=table, pager=pager)],
+    )
+
+
+def group_page(view: ClusterView, facts: GroupDetail, address: Address) -> UiPage:
+    """One group: its lag of the last hour, its members, and where it stands."""
+    about = facts.description
+    lag = [row.lag for row in facts.commits if row.lag is not None]
+    seen = [sample for sample in view.lag if facts.group in sample.lag]
+    sections = [
+        PageSection(
+            id="facts",
+            facts=[
+                ("State", about.state.value.replace("_", " ") if about else UNKNOWN),
+                ("Type", about.type.value if about else UNKNOWN),
+                ("Members", UNKNOWN if about is None else str(len(about.members))),
+                ("Behind", f"{sum(lag):,}" if lag else UNKNOWN),
+                ("Coordinator", UNKNOWN if about is None or about.coordinator is None else str(about.coordinator)),
+            ],
+        )
+    ]
+    if len(seen) > 1:
+        unit = "Time lag in seconds" if seen[-1].is_time else "Records behind"
+        minutes = (seen[-1].at - seen[0].at).total_seconds() / 60
+        sections.append(
+            PageSection(
+                id="trend",
+                title=f"{unit} over the last {minutes:.0f} minutes",
+                chart=sparkline(f"{unit} of {facts.group}", [sample.lag[facts.group] for sample in seen]),
+            )
+        )
+    path = link_to(view, "groups", facts.group)
+    part, pager = rows_of_page(facts.commits, address, path)
+    columns = [
+        PageColumn("Partition"),
+        PageColumn("Behind", True),
+        PageColumn("Committed", True, 2),
+        PageColumn("End", True, 3),
+        PageColumn("Read by", False, 3),
+    ]
+    rows: Rows = [
+        (
+            f"{c.key.topic}/{c.key.partition}",
+            [
+                Link(f"{c.key.topic}/{c.key.partition}", link_to(view, "topics", c.key.topic, str(c.key.partition))),
+                number_text(c.lag),
+                number_text(c.committed),
+                number_text(c.end),
+                c.error or c.reader or "-",
+            ],
+        )
+        for c in facts.commits[part]
+    ]
+    program = view.status.reading.program if view.status else "kafkakit"
+    sections += [
+        PageSection(
+            id="list",
+            title="Where it stands",
+            pager=pager,
+            table=UiTable(
+                caption="Partitions, furthest behind first", columns=columns, rows=rows, empty="It has no commits."
+            ),
+        ),
+        PageSection(
+            id="next",
+            title="Commands",
+            commands=[
+                str(shell_command("group describe", facts.group, program=program)),
+                str(shell_command("streams lag once", facts.group, program=program, by="partition")),
+            ],
+        ),
+    ]
+    behind = f"{sum(lag):,} records behind" if lag else "lag not known"
+    return page_of(view, f"{facts.group}: {behind}", "groups", sections)

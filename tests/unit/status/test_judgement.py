@@ -1,0 +1,317 @@
+"""What a reading of a cluster comes to: each kind of trouble, what outweighs what, and what is not known."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkakit.core.cluster_facts import (
+    BrokerLogDirs,
+    ClusterInfo,
+    GroupListing,
+    GroupState,
+    GroupType,
+    PartitionHealth,
+    PartitionState,
+    Quorum,
+    Voter,
+)
+from kafkakit.core.errors import ExitCode
+from kafkakit.core.findings import FailOn, Finding, Severity
+from kafkakit.core.model import Broker, BrokerState, LogDir, TopicPartition
+from kafkakit.status.decide.history import (
+    EVERY_S,
+    MOST_SAMPLES,
+    StatusHistory,
+    encode_history,
+    read_history,
+    with_reading,
+)
+from kafkakit.status.decide.judgement import (
+    CHECKS,
+    ClusterReading,
+    GroupDelay,
+    Health,
+    LintSummary,
+    Part,
+    PartName,
+    exit_code,
+    judge_cluster,
+    overall,
+)
+
+NOW = datetime(2026, 11, 28, 7, 4, 10, tzinfo=UTC)
+GIB = 1 << 30
+
+
+def disk(broker: int, share: float, *, error: str | None = None) -> BrokerLogDirs:
+    place = LogDir(path="/data/1", total_bytes=100 * GIB, usable_bytes=round(100 * GIB * (1 - share)), error=error)
+    return BrokerLogDirs(broker=broker, log_dirs=(place,))
+
+
+def healthy(**changes: Any) -> ClusterReading:
+    """Three brokers in three racks, one topic of three partitions, all in sync."""
+    brokers = tuple(Broker(id=b, rack=rack, host="h", port=9092) for b, rack in zip((1, 2, 3), "abc", strict=True))
+    reading = ClusterReading(
+        profile="prod",
+        at=NOW,
+        parts=tuple(Part(name=name) for name in PartName),
+        info=ClusterInfo(cluster_id="c", brokers=brokers, controller_id=1, kafka_version="4.1.1"),
+        quorum=Quorum(leader=1, voters=(Voter(id=1, behind_ms=0), Voter(id=2, behind_ms=0), Voter(id=3, behind_ms=5))),
+        partitions=health({}),
+        disks={b: disk(b, 0.5) for b in (1, 2, 3)},
+        rates={},
+        groups=(),
+        lag=(),
+        program="kafkakit --profile prod",
+    )
+    return replace(reading, **changes)
+
+
+def health(unwell: Mapping[TopicPartition, PartitionState], **changes: Any) -> PartitionHealth:
+    found = PartitionHealth(
+        topics=1,
+        partitions=30,
+        leaders={1: 10, 2: 10, 3: 10},
+        replicas={1: 30, 2: 30, 3: 30},
+        not_preferred=0,
+        unwell=unwell,
+    )
+    return replace(found, **changes)
+
+
+def state(isr: tuple[int, ...], *, leader: int | None = 1, replicas: tuple[int, ...] = (1, 2, 3)) -> PartitionState:
+    return PartitionState(replicas=replicas, isr=isr, leader=leader)
+
+
+def down(reading: ClusterReading, broker: int, how: BrokerState = BrokerState.FENCED) -> ClusterReading:
+    assert reading.info is not None
+    brokers = tuple(replace(b, state=how) if b.id == broker else b for b in reading.info.brokers)
+    return replace(reading, info=replace(reading.info, brokers=brokers))
+
+
+def named(reading: ClusterReading, rule: str) -> Finding:
+    (found,) = [f for f in judge_cluster(reading).findings if f.rule == rule]
+    return found
+
+
+P7 = TopicPartition("payments", 7)
+
+
+def test_a_cluster_without_trouble_is_ok_and_has_no_finding() -> None:
+    status = judge_cluster(healthy())
+    assert (status.health, status.findings) == (Health.OK, ())
+    assert exit_code([status], FailOn.NOTE) is ExitCode.DONE
+    assert [row.state for row in status.brokers] == ["alive"] * 3
+
+
+CASES: Mapping[str, tuple[ClusterReading, Severity, str]] = {
+    "no-controller": (
+        healthy(quorum=Quorum(leader=None, voters=(Voter(id=1),))), Severity.ERROR, "no controller leads"
+    ),
+    "quorum-lag": (
+        healthy(quorum=Quorum(leader=1, voters=(Voter(id=1, behind_ms=0), Voter(id=2, behind_ms=0),
+                                                Voter(id=3, behind_ms=41_000)))),
+        Severity.WARNING, "voter 3 is 41s behind",
+    ),
+    "broker-down": (down(healthy(), 3), Severity.ERROR, "3 (rack c) is down; 30 replicas"),
+    "broker-hangs": (
+        healthy(disks={1: disk(1, 0.5), 2: disk(2, 0.5), 3: BrokerLogDirs(broker=3, error="no answer in 3 s")}),
+        Severity.ERROR, "does not answer",
+    ),
+    "offline": (
+        down(healthy(partitions=health({P7: state((3,), leader=None, replicas=(3,))})), 3),
+        Severity.ERROR, "payments/7 has no leader; replicas: 3 (down)",
+    ),
+    "under-min-isr": (
+        healthy(partitions=health({P7: state((1,))}), min_isr={"payments": 2}),
+        Severity.ERROR, "payments/7: 1 in sync, needs 2; acks=all fails",
+    ),
+    "at-min-isr": (
+        healthy(partitions=health({P7: state((1, 2))}), min_isr={"payments": 2}),
+        Severity.WARNING, "payments/7: 2 in sync, as many as acks=all needs",
+    ),
+    "under-replicated": (
+        healthy(partitions=health({P7: state((1, 2))})), Severity.WARNING, "payments/7: 3 not in sync"
+    ),
+    "not-preferred": (healthy(partitions=health({}, not_preferred=12)), Severity.NOTE, "12 of 30 partitions"),
+    "dir-offline": (
+        healthy(disks={1: disk(1, 0.1, error="KAFKA_STORAGE_ERROR")}), Severity.ERROR, "1 /data/1 is offline"
+    ),
+    "disk": (healthy(disks={1: disk(1, 0.86)}), Severity.WARNING, "1 /data/1 is 86% full"),
+    "group-stopped": (
+        healthy(lag=(GroupDelay(group="fraud", status="stopped", lag=12),)), Severity.WARNING, "12 records behind"
+    ),
+    "group-lost": (healthy(lag=(GroupDelay(group="fraud", status="lost"),)), Severity.ERROR, "expired before"),
+    "group-state": (
+        healthy(groups=(GroupListing(group="g", type=GroupType.CLASSIC, state=GroupState.PREPARING),)),
+        Severity.NOTE, "1 group rebalancing: g",
+    ),
+    "certificate": (healthy(certificates={2: NOW + timedelta(days=12)}), Severity.WARNING, "2 expires in 12d"),
+    "lint": (
+        healthy(lint=LintSummary(at=NOW - timedelta(hours=2), errors=("KKR201 orders",))),
+        Severity.WARNING, "KKR201 orders",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", CASES)
+def test_each_trouble_is_one_finding_with_its_severity_and_a_command(rule: str) -> None:
+    reading, severity, words = CASES[rule]
+    found = named(reading, rule)
+    assert (found.severity, words in found.message) == (severity, True), found
+    assert found.hint.startswith("kafkakit --profile prod ")
+
+
+def test_every_check_of_a_reading_without_moves_has_a_case() -> None:
+    from_moves = {"move-stalled", "moving", "leftover-throttle", "run-unfinished", "stream-operation"}
+    assert {rule.name for rule in CHECKS} == {*CASES, *from_moves}
+
+
+def test_half_of_the_voters_behind_is_an_error() -> None:
+    voters = (Voter(id=1, behind_ms=0), Voter(id=2, behind_ms=60_000), Voter(id=3, behind_ms=60_000))
+    assert named(healthy(quorum=Quorum(leader=1, voters=voters)), "quorum-lag").severity is Severity.ERROR
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.84, None), (0.85, "warning"), (0.90, "error")])
+def test_a_disk_is_judged_by_what_is_usable(share: float, expected: str | None) -> None:
+    found = [f.severity.value for f in judge_cluster(healthy(disks={1: disk(1, share)})).findings]
+    assert found == ([expected] if expected else [])
+
+
+def test_a_disk_that_is_full_in_hours_is_an_error_before_it_is_full() -> None:
+    early = with_reading(StatusHistory(), NOW - timedelta(hours=1), (), {1: disk(1, 0.50)})
+    status = judge_cluster(healthy(disks={1: disk(1, 0.70)}), early)
+    (found,) = status.findings
+    assert (found.rule, found.severity) == ("disk", Severity.ERROR)
+    assert "left at this rate" in found.message  # 20 GiB an hour, 30 GiB left
+
+
+def test_a_partition_is_named_by_the_worst_of_its_findings_only_and_counts_overlap_as_kafkas_do() -> None:
+    unwell = {P7: state((3,), leader=None, replicas=(3, 1)), TopicPartition("orders", 3): state((1,))}
+    reading = down(healthy(partitions=health(unwell), min_isr={"payments": 2, "orders": 2}), 3)
+    status = judge_cluster(reading)
+    assert status.counts is not None
+    assert (status.counts.offline, status.counts.under_min_isr, status.counts.under_replicated) == (1, 2, 2)
+    texts = {f.rule: f.message for f in status.findings}
+    assert "payments/7" in texts["offline"]
+    assert "not named above: orders/3" in texts["under-min-isr"]
+    assert "under-replicated" not in texts
+
+
+def test_min_isr_above_the_number_of_replicas_is_not_counted_twice() -> None:
+    reading = healthy(partitions=health({P7: state((1,), replicas=(1,))}), min_isr={"payments": 2})
+    assert judge_cluster(reading).findings == ()
+
+
+@pytest.mark.parametrize(("version", "needs"), [("3.6.1", 3), ("3.9.0", 2), (None, 2)])
+def test_before_kafka_3_7_a_minimum_above_the_replicas_stops_writes(version: str | None, needs: int) -> None:
+    reading = healthy(partitions=health({P7: state((1,), replicas=(1, 2))}), min_isr={"payments": 3})
+    assert reading.info is not None
+    reading = replace(reading, info=replace(reading.info, kafka_version=version))
+    assert f"1 in sync, needs {needs};" in named(reading, "under-min-isr").message
+
+
+def test_copies_are_offered_where_replicas_are_lost_and_others_can_take_them() -> None:
+    lost = down(down(healthy(partitions=health({P7: state((1,))}), min_isr={"payments": 2}), 2), 3)
+    show, mend = "partition describe payments/7", "topicmappr repair --topics payments --plan repair.json"
+    assert named(lost, "under-min-isr").hint.endswith(show)  # nobody else is there
+    roomy = healthy(partitions=health({P7: state((1,), replicas=(1, 2))}), min_isr={"payments": 2})
+    assert named(roomy, "under-min-isr").hint.endswith(show)  # 2 is alive: it may catch up
+    assert named(down(roomy, 2), "under-min-isr").hint.endswith(mend)
+    failed = replace(roomy, disks={2: disk(2, 0.1, error="KAFKA_STORAGE_ERROR")})
+    assert named(failed, "under-min-isr").hint.endswith(mend)
+
+
+def test_a_broker_of_a_sandbox_is_started_by_the_line_that_names_it() -> None:
+    dead = down(healthy(sandbox="trial"), 3)
+    assert named(dead, "broker-down").hint == "kafkakit --profile prod sandbox restart 3 --name trial"
+    failed = healthy(sandbox="trial", disks={1: disk(1, 0.1, error="KAFKA_STORAGE_ERROR")})
+    assert named(failed, "dir-offline").hint == "kafkakit --profile prod sandbox restart 1 --name trial"
+    assert named(replace(dead, sandbox=""), "broker-down").hint.endswith("broker describe 3")
+
+
+def test_a_dead_broker_without_replicas_is_a_note_that_says_how_to_take_it_off_the_list() -> None:
+    found = named(down(healthy(partitions=health({}, replicas={1: 45, 2: 45})), 3), "broker-down")
+    assert (found.severity, found.hint.endswith("broker decommission 3")) == (Severity.NOTE, True)
+    unread = down(healthy(partitions=None), 3)
+    assert named(unread, "broker-down").severity is Severity.ERROR
+
+
+def test_a_broker_that_only_replica_lists_name_is_down() -> None:
+    reading = healthy(partitions=health({}, replicas={1: 30, 2: 30, 3: 30, 9: 4}))
+    assert "4 replicas" in named(reading, "broker-down").message
+    assert [row.state for row in judge_cluster(reading).brokers] == ["alive"] * 3 + ["down"]
+
+
+def test_a_fenced_broker_without_replicas_is_found_and_an_unregistered_one_is_not() -> None:
+    assert (
+        "4"
+        in named(
+            down(replace(healthy(), info=replace(_info(), brokers=(*_info().brokers, Broker(id=4)))), 4), "broker-down"
+        ).message
+    )
+
+
+def _info() -> ClusterInfo:
+    info = healthy().info
+    assert info is not None
+    return info
+
+
+@pytest.mark.parametrize("part", [PartName.BROKERS, PartName.PARTITIONS])
+def test_what_could_not_be_read_is_unknown_and_never_ok(part: PartName) -> None:
+    parts = (Part(name=part, error="no answer in 3 s"),)
+    status = judge_cluster(healthy(parts=parts, info=None, partitions=None, disks=None, quorum=None))
+    assert (status.health, status.worst) == (Health.UNKNOWN, "no answer in 3 s")
+    assert exit_code([status], FailOn.ERROR) is ExitCode.TRY_LATER
+    denied = judge_cluster(healthy(parts=(replace(parts[0], is_denied=True),), partitions=None))
+    assert exit_code([denied], FailOn.ERROR) is ExitCode.FAILED
+
+
+def test_an_error_outweighs_what_is_not_known() -> None:
+    reading = down(healthy(parts=(Part(name=PartName.PARTITIONS, error="no answer"),), partitions=None), 2)
+    status = judge_cluster(reading)
+    assert status.health is Health.ERROR
+    assert exit_code([status], FailOn.ERROR) is ExitCode.FAILED
+
+
+def test_the_fleet_is_as_well_as_its_worst_cluster() -> None:
+    well = judge_cluster(healthy())
+    unknown = judge_cluster(healthy(parts=(Part(name=PartName.BROKERS, error="x"),), info=None))
+    bad = judge_cluster(down(healthy(), 1))
+    assert overall([well]) is Health.OK
+    assert overall([well, unknown]) is Health.UNKNOWN
+    assert overall([bad, unknown, well]) is Health.ERROR
+    assert overall([]) is Health.OK
+
+
+def test_how_long_a_finding_stands_is_kept_and_forgotten_with_it() -> None:
+    reading = down(healthy(), 3)
+    first = judge_cluster(reading)
+    history = with_reading(StatusHistory(), NOW, first.findings, reading.disks)
+    later = judge_cluster(replace(reading, at=NOW + timedelta(minutes=13)), history)
+    assert set(later.since.values()) == {780.0}
+    assert with_reading(history, NOW + timedelta(minutes=14), (), None).since == {}
+
+
+@pytest.mark.parametrize("data", [None, b"", b"{", b"[]", b'{"schema":9}', b'{"disks":[{"at_s":"x"}]}', b"\xff\xfe"])
+def test_a_damaged_memory_is_no_memory(data: bytes | None) -> None:
+    assert read_history(data) == StatusHistory()
+
+
+@given(st.lists(st.integers(0, 4000), max_size=40))
+def test_the_memory_is_bounded_and_comes_back_as_it_was_written(steps: list[int]) -> None:
+    history, at = StatusHistory(), NOW
+    for step in steps:
+        at += timedelta(seconds=step)
+        history = with_reading(history, at, (), {1: disk(1, 0.5)})
+        times = [sample.at_s for sample in history.disks]
+        assert len(times) <= MOST_SAMPLES
+        assert all(b - a >= EVERY_S for a, b in pairwise(times))
+    assert read_history(encode_history(history)) == history

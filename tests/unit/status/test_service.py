@@ -1,0 +1,309 @@
+"""The service behind the page: what each address shows, who may see it, and what happens while a cluster is away."""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kafkakit.core.cluster_facts import GroupListing, GroupState, GroupType, TopicCount
+from kafkakit.core.errors import TryLaterError, UsageError
+from kafkakit.core.model import Topic, TopicPartition
+from kafkakit.core.rpc import HttpPage, HttpRequest
+from kafkakit.status.act.service import (
+    SESSION_COOKIE,
+    PlanFiles,
+    Sessions,
+    StatusWatch,
+    UiLook,
+    UiService,
+)
+from kafkakit.status.commands.ui import asset, render
+from kafkakit.status.decide.judgement import ClusterReading, ClusterStatus, GroupDelay, judge_cluster
+from kafkakit.status.decide.objects import BrokerDetail, GroupDetail, PartitionDetail, TopicDetail, topic_row
+from kafkakit.status.decide.pages import StreamEntry
+from tests.fakes.admin import FakeClock
+from tests.unit.status.test_judgement import P7, down, health, healthy, state
+
+EVIL = "<b>x</b>'\"&\u202e" + "y" * 230
+
+
+def shown(reading: ClusterReading) -> ClusterReading:
+    """With topics and groups to list."""
+    assert reading.partitions is not None
+    counts = {f"topic-{n:03d}": TopicCount(3, 3, int(n == 7), int(n in (7, 9)), 0) for n in range(120)}
+    counts[EVIL] = TopicCount(1, 3, 0, 0, 0)
+    groups = tuple(GroupListing(group=f"g{n}", type=GroupType.CLASSIC, state=GroupState.EMPTY) for n in range(60))
+    lag = (GroupDelay(group="g3", status="stopped", lag=12),)
+    return replace(reading, partitions=replace(reading.partitions, of_topics=counts), groups=groups, lag=lag)
+
+
+class Source:
+    """A cluster whose reading a test sets; `failure` is raised instead."""
+
+    def __init__(self, reading: ClusterReading) -> None:
+        self.reading = reading
+        self.failure: Exception | None = None
+        self.asked: list[str] = []
+        self.closed = False
+
+    def read(self) -> ClusterStatus:
+        if self.failure is not None:
+            raise self.failure
+        return judge_cluster(self.reading)
+
+    def topic(self, name: str) -> TopicDetail:
+        self.asked.append(name)
+        if self.failure is not None:
+            raise self.failure
+        if name != "orders":
+            raise UsageError(f"topic {name} does not exist")
+        return TopicDetail(row=topic_row(Topic(name="orders", partitions=()), 1), partitions=(), groups=("g",))
+
+    def partition(self, key: TopicPartition) -> PartitionDetail:
+        raise UsageError("no such partition")
+
+    def broker(self, number: int) -> BrokerDetail:
+        raise TryLaterError("no answer in 3 s")
+
+    def group(self, name: str) -> GroupDetail:
+        return GroupDetail(group=name, description=None, commits=(), error="?")
+
+    def streams(self) -> Sequence[StreamEntry]:
+        return [StreamEntry(name="orders", lanes=[("live", "orders-1 on prod")])]
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Ui:
+    """A service of one or more clusters, and the pages that it answers with."""
+
+    def __init__(self, *readings: ClusterReading, token: str = "", plans: Path | None = None) -> None:
+        self.clock = FakeClock()
+        self.sources = [Source(reading) for reading in readings]
+        self.watches = [StatusWatch(f"c{number}", source, self.clock) for number, source in enumerate(self.sources)]
+        look = UiLook(render=render, asset=asset)
+        folder = PlanFiles(plans, lambda path, limit: path.read_bytes())
+        self.service = UiService(self.watches, folder, look, Sessions(token=token))
+        self.look()
+
+    def look(self) -> None:
+        for watch in self.watches:
+            watch.publish()
+
+    def ask(self, path: str, method: str = "GET", *, body: bytes = b"", **headers: str) -> HttpPage:
+        target, _, query = path.partition("?")
+        values = dict(part.split("=", 1) for part in query.split("&") if part)
+        authorization = headers.pop("authorization", "")
+        return self.service.answer(
+            HttpRequest(
+                method=method, path=target, query=values, remote="127.0.0.1:9", is_local=True, body=body,
+                authorization=authorization,
+                headers={name.replace("_", "-"): value for name, value in headers.items()},
+            )
+        )  # fmt: skip
+
+    def text(self, path: str) -> str:
+        page = self.ask(path)
+        assert page.status == 200, (path, page)
+        return page.body.decode()
+
+
+PATHS = (
+    "/",
+    "/brokers",
+    "/topics",
+    "/topics/orders",
+    "/groups",
+    "/groups/g3",
+    "/moves",
+    "/streams",
+    "/findings",
+    "/plans",
+)
+
+
+@pytest.fixture
+def ui() -> Ui:
+    return Ui(shown(down(healthy(partitions=health({P7: state((1,))}), min_isr={"payments": 2}), 3)))
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_page_has_a_title_one_heading_landmarks_and_no_style_or_script_of_its_own(ui: Ui, path: str) -> None:
+    text = ui.text(path)
+    (title,) = re.findall("<title>(.*?)</title>", text.partition("<body>")[0])
+    assert len(title) > 5
+    assert text.count("<h1>") == 1
+    assert text.count("<main>") == 1
+    assert "<style" not in text
+    assert re.findall("<script[^>]*>", text) == ['<script src="/assets/ui.js" defer>']
+    assert not re.search(r"\son[a-z]+=|\sstyle=", text)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_names_from_the_cluster_are_text(ui: Ui, path: str) -> None:
+    for page in (ui.text(path), ui.text("/topics?page=3"), ui.text("/topics?q=%3Cb%3E")):
+        assert "<b>x</b>'" not in page
+        assert "\u202e" not in page
+
+
+def test_all_links_of_all_pages_lead_to_pages(ui: Ui) -> None:
+    todo, seen = ["/"], set[str]()
+    while todo:
+        path = todo.pop()
+        if path in seen or not path.startswith("/"):
+            continue
+        seen.add(path)
+        answer = ui.ask(path.replace("&amp;", "&"))
+        may_fail = path.startswith(
+            ("/topics/", "/brokers/")
+        )  # the source has one topic, and brokers that do not answer
+        assert answer.status == 200 or (may_fail and answer.status in (404, 503)), (path, answer.status)
+        if not path.startswith("/assets/"):
+            todo += re.findall('href="([^"?]*(?:[?][^"]*)?)"', answer.body.decode())
+    assert len(seen) > 60
+
+
+def test_a_list_is_paged_filtered_and_sorted_on_the_server(ui: Ui) -> None:
+    first, second = ui.text("/topics"), ui.text("/topics?page=2")
+    assert ("topic-000" in first, "topic-060" in first) == (True, False)
+    assert ("topic-000" in second, "topic-060" in second) == (False, True)
+    assert "1 to 50 of 121" in first
+    found = ui.text("/topics?state=short")
+    assert re.findall(">(topic-[0-9]+)</a>", found) == ["topic-007", "topic-009"]
+    assert re.findall(">(topic-[0-9]+)</a>", ui.text("/topics?q=11"))[0] == "topic-011"
+    assert re.findall(">(topic-[0-9]+)</a>", ui.text("/topics?sort=state"))[:2] == ["topic-007", "topic-009"]
+
+
+@pytest.mark.parametrize("query", ["page=0", "page=-1", "page=9999999", "page=x", "sort=nothing", "state=nothing"])
+def test_an_address_that_cannot_be_meant_shows_the_list(ui: Ui, query: str) -> None:
+    assert "topic-" in ui.text(f"/topics?{query}")
+
+
+def test_what_there_is_not_is_404_with_a_way_back(ui: Ui) -> None:
+    for path in ("/nothing", "/topics/nix", "/topics/orders/x", "/brokers/99", "/plans/../../etc/passwd", "/c/other"):
+        page = ui.ask(path)
+        assert (page.status, b'href="/brokers"' in page.body) == (404, True), path
+
+
+def test_an_object_that_cannot_be_read_now_is_503_and_says_why(ui: Ui) -> None:
+    page = ui.ask("/brokers/1")
+    assert (page.status, b"no answer in 3 s" in page.body) == (503, True)
+
+
+def test_what_one_page_needs_is_read_once_in_a_while(ui: Ui) -> None:
+    for _ in range(3):
+        ui.text("/topics/orders")
+    ui.clock.elapsed += 6
+    ui.text("/topics/orders")
+    assert ui.sources[0].asked == ["orders", "orders"]
+
+
+def test_a_cluster_that_goes_away_keeps_its_figures_and_says_how_old_they_are() -> None:
+    ui = Ui(healthy())
+    assert 'class="severity ok">ok' in ui.text("/")
+    ui.sources[0].failure = TryLaterError("no answer in 3 s")
+    ui.clock.elapsed += 30
+    ui.look()
+    text = ui.text("/")
+    assert "These figures are old: no answer in 3 s" in text
+    assert 'id="health" role="status" data-live><span class="severity unknown">' in text
+    ui.sources[0].failure = None
+    ui.look()
+    assert "These figures" not in ui.text("/")
+
+
+def test_a_defect_of_a_reading_ends_no_watch() -> None:
+    ui = Ui(shown(healthy()))
+    ui.sources[0].failure = RuntimeError("boom")
+    ui.clock.elapsed += 30
+    ui.look()
+    assert "RuntimeError: boom" in ui.text("/")
+
+
+def test_before_the_first_reading_there_are_no_zeros() -> None:
+    ui = Ui(healthy())
+    watch = StatusWatch("c0", ui.sources[0], ui.clock)
+    service = UiService([watch], PlanFiles(None, lambda p, n: b""), UiLook(render=render, asset=asset), Sessions())
+    ui.service = service
+    for path in PATHS[:1] + PATHS[1:3] + PATHS[4:5]:
+        text = ui.text(path)
+        assert "read yet" in text or "not known" in text, path
+        assert ">0<" not in text
+
+
+def test_a_fleet_has_a_table_and_each_cluster_its_own_addresses() -> None:
+    ui = Ui(healthy(), down(healthy(), 3))
+    text = ui.text("/")
+    assert re.findall('href="(/c/[^"]*)"', text) == ["/c/c1", "/c/c0"]
+    assert 'href="/c/c1/brokers"' in ui.text("/c/c1")
+    assert ui.ask("/c/nix").status == 404
+
+
+def test_nothing_but_a_login_can_be_posted(ui: Ui) -> None:
+    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
+        assert ui.ask("/topics", method).status == 405
+
+
+def test_without_the_token_nothing_is_shown_and_a_login_opens_a_session() -> None:
+    ui = Ui(shown(healthy()), token="0123456789abcdef")
+    sent = ui.ask("/topics")
+    assert (sent.status, dict(sent.headers)["Location"], sent.body) == (303, "/login", b"")
+    assert ui.ask("/topics", sec_fetch_mode="cors").status == 401
+    assert ui.ask("/events").status == 303
+    assert ui.ask("/topics", authorization="Bearer 0123456789abcdeX").status == 303
+    assert ui.ask("/topics", authorization="Bearer 0123456789abcdef").status == 200
+    assert ui.ask("/login", "POST", body=b"token=wrong").status == 401
+    opened = ui.ask("/login", "POST", body=b"token=0123456789abcdef")
+    cookie = dict(opened.headers)["Set-Cookie"]
+    assert (opened.status, "HttpOnly; SameSite=Lax" in cookie, cookie.startswith(SESSION_COOKIE)) == (303, True, True)
+    assert ui.ask("/topics", cookie=f"a=b; {cookie.split(';')[0]}").status == 200
+    assert ui.ask("/topics", cookie=f"{SESSION_COOKIE}=guess").status == 303
+    assert "0123456789abcdef" not in ui.ask("/login").body.decode()
+
+
+def test_every_page_has_the_policy(ui: Ui) -> None:
+    for path in PATHS[:-1]:
+        policy = dict(ui.ask(path).headers)["Content-Security-Policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+
+
+def test_events_tell_of_each_new_reading(ui: Ui) -> None:
+    async def two() -> list[bytes]:
+        page = ui.ask("/events")
+        assert page.parts is not None
+        got = [await anext(page.parts)]
+        ui.look()
+        got.append(await anext(page.parts))
+        await page.parts.aclose()  # type: ignore[attr-defined]
+        return got
+
+    assert asyncio.run(two()) == [b"event: reading\ndata: 1\n\n", b"event: reading\ndata: 2\n\n"]
+
+
+def test_too_many_browsers_are_refused_and_those_that_leave_make_room(ui: Ui) -> None:
+    async def fill() -> tuple[int, int]:
+        open_ones = [ui.ask("/events").parts for _ in range(64)]
+        for parts in open_ones:
+            assert parts is not None
+            await anext(parts)
+        refused = ui.ask("/events").status
+        for parts in open_ones:
+            await parts.aclose()  # type: ignore[union-attr]
+        return refused, ui.ask("/events").status
+
+    assert asyncio.run(fill()) == (503, 200)
+
+
+def test_pages_stay_small_however_many_topics_there_are() -> None:
+    reading = shown(healthy())
+    assert reading.partitions is not None
+    counts = {f"{n:06d}-{'x' * 200}": TopicCount(100, 3, 0, 0, 0) for n in range(20_000)}
+    ui = Ui(replace(reading, partitions=replace(reading.partitions, of_topics=counts)))
+    sizes = {path: len(ui.ask(path).body) for path in ("/", "/topics", "/groups", "/brokers")}
+    assert max(sizes.values()) < 200_000, sizes
+    assert sizes["/"] < 60_000
