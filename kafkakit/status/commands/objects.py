@@ -102,7 +102,7 @@ def topic_list(
     sort: Annotated[TopicOrder, typer.Option("--sort", help="Order of the list.")] = TopicOrder.NAME,
     internal: Annotated[bool, typer.Option("--internal", help="Also list topics whose names begin with __.")] = False,
 ) -> int:
-    """List topics: partitions, replication, state, preferred leaders and size.
+    """List topics: partitions, replication, state, size.
 
     Examples:
 
@@ -125,7 +125,9 @@ def topic_list(
 
 @topic_app.command("describe", cls=CliCommand)
 def topic_describe(ctx: typer.Context, topic: Existing) -> int:
-    """Show one topic: what is set on it, its partitions worst first, and the groups with commits on it.
+    """Show one topic: settings, partitions, groups.
+
+    Partitions come worst first; groups are those with commits on it.
 
     Examples:
 
@@ -154,7 +156,9 @@ class NewTopicShape:
 @topic_app.command("create", cls=CliCommand)
 @with_option_groups
 def topic_create(ctx: typer.Context, shape: NewTopicShape, consent: Consent, topic: Name) -> int:
-    """Create a topic whose replicas are spread over racks and brokers as `topicmappr place` spreads them.
+    """Create a topic, spread over racks and brokers.
+
+    Replicas go where `topicmappr place` would put them.
 
     Examples:
 
@@ -244,7 +248,9 @@ def _grow(cli: CliContext, request: PlaceRequest, consent: Consent, *, settings:
 @topic_app.command("delete", cls=CliCommand)
 @with_option_groups
 def topic_delete(ctx: typer.Context, consent: Consent, topic: Existing) -> int:
-    """Delete a topic and all of its records, for good; the name is to be typed before.
+    """Delete a topic and all of its records, for good.
+
+    The name is to be typed before.
 
     Examples:
 
@@ -319,7 +325,7 @@ class PartitionFilter:
 @partition_app.command("list", cls=CliCommand)
 @with_option_groups
 def partition_list(ctx: typer.Context, form: ListOutput, which: PartitionFilter, topics: Topics = "") -> int:
-    """List partitions, worst first: state, leader, replicas and those in sync.
+    """List partitions, worst first: leader, replicas, in sync.
 
     Examples:
 
@@ -343,7 +349,9 @@ def partition_describe(
     ctx: typer.Context,
     partition: Annotated[str, typer.Argument(metavar="TOPIC/PARTITION", help="The partition.", show_default=False)],
 ) -> int:
-    """Show one partition: each replica with its broker, log dir and how far it is behind, its offsets and producers.
+    """Show one partition: its replicas, offsets, producers.
+
+    Each replica has its broker, its log dir and how far it is behind.
 
     Examples:
 
@@ -364,7 +372,7 @@ def partition_describe(
 @group_app.command("list", cls=CliCommand)
 @with_option_groups
 def group_list(ctx: typer.Context, form: ListOutput) -> int:
-    """List consumer groups, furthest behind first: state, members and lag in records.
+    """List consumer groups, furthest behind first.
 
     Examples:
 
@@ -389,7 +397,9 @@ def group_describe(
         str, typer.Argument(metavar="GROUP", autocompletion=complete_group_names, help="The group.", show_default=False)
     ],
 ) -> int:
-    """Show one group: its members with their partitions, and where it stands in each partition.
+    """Show one group: its members, and where it stands.
+
+    Members come with their partitions.
 
     Examples:
 
@@ -412,7 +422,7 @@ broker_list_app = new_group("")
 @broker_list_app.command("list", cls=CliCommand)
 @with_option_groups
 def broker_list(ctx: typer.Context, form: ListOutput) -> int:
-    """List brokers: state, rack, leaders, replicas, disks, throttles and certificates.
+    """List brokers: state, rack, leaders, disks, throttles.
 
     Examples:
 
@@ -436,7 +446,9 @@ def broker_describe(
         int, typer.Argument(metavar="ID", autocompletion=complete_broker_ids, help="The broker.", show_default=False)
     ],
 ) -> int:
-    """Show one broker: what is wrong with it, its log dirs, its largest replicas, and what is set on it.
+    """Show one broker: problems, log dirs, settings.
+
+    Its largest replicas are shown as well.
 
     Examples:
 
@@ -465,7 +477,9 @@ def broker_describe(
 
 @cluster_app.command("describe", cls=CliCommand)
 def cluster_describe(ctx: typer.Context) -> int:
-    """Show the cluster: its id and version, its racks, its controllers and how far they are behind, and our rights.
+    """Show the cluster: id, version, racks, controllers.
+
+    Controllers come with how far they are behind; the end says what this user may do.
 
     Examples:
 
@@ -499,7 +513,9 @@ def acl_list(ctx: typer.Context) -> int:
 
 @quota_app.command("list", cls=CliCommand)
 def quota_list(ctx: typer.Context) -> int:
-    """List all client quotas, by user, client id or both; each broker keeps them for itself.
+    """List client quotas, by user, client id or both.
+
+    Each broker keeps them for itself.
 
     Examples:
 

@@ -90,7 +90,7 @@ def tail(
     grep: Annotated[str, typer.Option("--grep", metavar="TEXT", help="Only records with this text.")] = "",
     max_bytes: MaxBytes = 1_000,
 ) -> None:
-    """Show the newest records of a topic: place, time, key, value and headers. Reads only, and joins no group.
+    """Show the newest records: place, time, key, value, headers. Reads only, and joins no group.
 
     With --follow and -o json each record is one line. Records may hold secrets: they go to the result and nowhere else.
 
