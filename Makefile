@@ -23,7 +23,7 @@ QUICK := not kafka and not zookeeper and not network and not spark
 # Where tests with real parts are (a test checks it); collecting all others takes each worker most of a minute.
 REAL := tests/integration tests/spark tests/test_bare_install.py tests/test_determinism.py
 
-.PHONY: venv parts lock audit demo demo-fleet test check slow-tests bench docs config-tables protos
+.PHONY: venv parts lock audit demo demo-fleet test check slow-tests bench docs pictures config-tables protos
 .DEFAULT_GOAL := venv
 
 venv: $(STAMP)
@@ -151,6 +151,10 @@ bench: $(STAMP) .parts/usr/bin/h2load
 
 docs: $(STAMP)
 	$(BIN)/python -m tests.rigs.documents
+
+# The pictures in docs/pictures, from a cluster with a dead broker that is started for them; a minute and a half.
+pictures: $(STAMP) parts
+	$(BIN)/python -m tests.rigs.pictures
 
 # The configuration tables of lint's rules, from the jars of each Kafka version; needs a JDK.
 config-tables: $(STAMP)

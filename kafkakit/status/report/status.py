@@ -203,7 +203,7 @@ def _disk(cluster: ClusterStatus) -> str:
     missing = len(cluster.brokers) - len(known)
     unknown = f"; {count_of(missing, 'broker')} not known" if missing else ""
     return (
-        f"fullest {_share(worst.fullest)} ({worst.id} {sanitize(worst.fullest_dir)}); {format_bytes(used)} of "
+        f"fullest {_share(worst.fullest)} ({worst.id} {_last_part(worst.fullest_dir)}); {format_bytes(used)} of "
         f"{format_bytes(total)} used{unknown}"
     )
 
@@ -221,6 +221,11 @@ def _moves(cluster: ClusterStatus) -> str:
         holder = lease.locked_by or (str(lease.record.holder) if lease.record and lease.record.holder else "")
         return f"{moves}; {throttles}; lock held by {sanitize(holder)}"
     return f"{moves}; {throttles}; lock free"
+
+
+def _last_part(path: str) -> str:
+    """A path that fits a line with figures; a long one by its end."""
+    return sanitize(path if len(path) <= 24 else f".../{path.rstrip('/').rpartition('/')[2]}")
 
 
 def _groups(cluster: ClusterStatus) -> str:
