@@ -151,8 +151,9 @@ class StatusWatch:
             name=self.name,
             base=base,
             status=reading.status,
-            failure=reading.failure or (f"the last reading is {age_s:.0f} s old" if is_stale else ""),
+            failure=reading.failure,
             is_stale=is_stale,
+            age_s=age_s,
             lag=reading.lag,
             short=reading.short,
         )

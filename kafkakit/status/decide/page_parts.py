@@ -141,6 +141,7 @@ class ClusterView:
     status: ClusterStatus | None = None
     failure: str = ""
     is_stale: bool = False
+    age_s: float = 0.0
     lag: Sequence[LagSample] = ()
     short: Sequence[int] = ()
 
@@ -227,9 +228,8 @@ def _state_sections(view: ClusterView) -> Iterator[PageSection]:
         words = [f"Nothing of {view.name} was read yet."]
         yield PageSection(id="state", words=[*words, view.failure] if view.failure else words)
     elif view.is_stale:
-        yield PageSection(
-            id="state", words=[f"These figures are old: {view.failure or 'the cluster does not answer'}."]
-        )
+        why = view.failure or "the cluster does not answer"
+        yield PageSection(id="state", words=[f"These figures are {format_rough_time(view.age_s)} old: {why}."])
 
 
 def link_to(view: ClusterView, *parts: str) -> str:

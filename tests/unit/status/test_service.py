@@ -209,7 +209,7 @@ def test_a_cluster_that_goes_away_keeps_its_figures_and_says_how_old_they_are() 
     ui.clock.elapsed += 30
     ui.look()
     text = ui.text("/")
-    assert "These figures are old: no answer in 3 s" in text
+    assert "old: no answer in 3 s" in text
     assert 'id="health" role="status" data-live><span class="severity unknown">' in text
     ui.sources[0].failure = None
     ui.look()
