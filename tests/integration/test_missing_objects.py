@@ -162,6 +162,7 @@ sandbox load --name nosuch
 sandbox restart 9999 --name SANDBOX
 sandbox status --name nosuch
 profile check nosuch
+profile import nosuch
 profile show nosuch
 profile use nosuch
 registry apply nosuch.yaml
@@ -286,11 +287,11 @@ topicmappr check --snapshot nosuch.json
 
 # These take no name of something that has to exist.
 FREE = """
-audit unit,
-autothrottle show, autothrottle unit, completion, config watch, doctor, metricsfetcher show,
-metricsfetcher unit, profile list, reassign list, reassign status, registry cleanup, registry migrate, registry
-translate-offsets, registry unmapped, sandbox demo, sandbox down, sandbox up, snapshot, streams assigner run, streams
-assigner show, streams assigner simulate, streams balance, streams commits decode, streams demo, streams list, version
+audit unit, autothrottle show, autothrottle unit, completion, config watch, doctor, metricsfetcher show,
+metricsfetcher unit, profile add, profile list, reassign list, reassign status, registry cleanup, registry migrate,
+registry translate-offsets, registry unmapped, sandbox demo, sandbox down, sandbox up, snapshot, streams assigner run,
+streams assigner show, streams assigner simulate, streams balance, streams commits decode, streams demo, streams list,
+version
 """
 
 
