@@ -179,7 +179,7 @@ def add(
     """
     cli = cli_context(ctx)
     if cli.given.command_config is not None:
-        cli.output.warn("profile add does not read --command-config; kafkakit profile import FILE does")
+        cli.output.warn("--command-config is not read here; to make a profile of it: kafkakit profile import FILE")
     values = new_profile_values(cli.given, name, None, cli.output.warn)
     profiles = open_profiles(cli.given, cli.output.warn)
     path = profiles.target.path

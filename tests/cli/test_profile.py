@@ -224,7 +224,7 @@ def test_a_profile_that_could_not_be_used_is_not_added(home: Home, words: tuple[
 def test_client_properties_are_the_matter_of_import(home: Home) -> None:
     ran = home.run("--command-config", "c.properties", "profile", "add", "eu", "-B", "a:1")
     assert ran.code == 0
-    assert "kafkakit profile import FILE does" in ran.stderr
+    assert "to make a profile of it: kafkakit profile import FILE\n" in ran.stderr
 
 
 def place(home: Home, name: str, text: str) -> Path:
