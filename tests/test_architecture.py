@@ -126,6 +126,38 @@ VIOLATIONS: list[tuple[str, dict[str, str], list[str]]] = [
         ],
     ),
     (
+        "one mechanism",
+        {
+            "core/yaml_json.py": "import yaml\nloader = yaml.SafeLoader('')\n",
+            "tool/prints.py": "import json\nimport yaml\nx = yaml.safe_dump(json.loads(y))\nz = config.load(y)\n",
+            "tool/a.py": "from yaml.nodes import Node\nx = yaml.load(y, Loader=Mine)\nz = yaml.compose(y)\n",
+            "tool/b.py": "x = msgspec.yaml.decode(y)\nz = json.loads(y, object_pairs_hook=f)\n",
+            "tool/c.py": "from ruamel.yaml import YAML\n",
+        },
+        [
+            "kit.tool.a: reads YAML, and JSON with places, as core.yaml_json does for all: yaml.compose",
+            "kit.tool.a: reads YAML, and JSON with places, as core.yaml_json does for all: yaml.load",
+            "kit.tool.a: reads YAML, and JSON with places, as core.yaml_json does for all: yaml.nodes",
+            "kit.tool.a: reads YAML, and JSON with places, as core.yaml_json does for all: yaml.nodes.Node",
+            "kit.tool.b: reads YAML, and JSON with places, as core.yaml_json does for all: msgspec.yaml",
+            "kit.tool.b: reads YAML, and JSON with places, as core.yaml_json does for all: object_pairs_hook",
+            "kit.tool.c: reads YAML, and JSON with places, as core.yaml_json does for all: ruamel.yaml",
+            "kit.tool.c: reads YAML, and JSON with places, as core.yaml_json does for all: ruamel.yaml.YAML",
+        ],
+    ),
+    (
+        "one mechanism",
+        {
+            "execution/act/retrier.py": "answers = retrier.call('changing', partial(admin.alter_configs, changes))\n",
+            "execution/act/leases.py": "def alter_configs(changes):\n    return inner.alter_configs(changes)\n",
+            "adapters/kafka/admin.py": "def alter_configs(changes):\n    return alter_configs(session, changes)\n",
+            "tool/act.py": "answers = admin.alter_configs(changes)\n",
+        },
+        [
+            "kit.tool.act: changes settings, as execution.act.retrier does for all: .alter_configs",
+        ],
+    ),
+    (
         "reports",
         {
             "tool/report.py": 'def f(x) -> Report:\n    """A\n  b."""\n    y = "a\\n"\n    return Report(sections=x)\n',

@@ -190,6 +190,11 @@ def show_status(
     """Show the state of a run: its jobs, or why it has no result.
 
     Exits 0 when it is done, 1 when it or one of its jobs failed or was stopped, 75 while it runs.
+
+    Examples:
+
+    \b
+    kafkakit audit status results/all-2026-11-20-1f2e3d4c
     """
     cli = cli_context(ctx)
     place = place_of(absolute_path(run), cli.settings.state_dir)
@@ -201,7 +206,13 @@ def list_runs(
     ctx: typer.Context,
     folder: Annotated[str, typer.Argument(metavar="DIR|URI", help="The folder that audits wrote to (their --output).")],
 ) -> int:
-    """List the runs of an output with their states."""
+    """List the runs of an output with their states.
+
+    Examples:
+
+    \b
+    kafkakit audit list results
+    """
     cli = cli_context(ctx)
     states = look_all(absolute_path(folder), open_run_store, driver_ports(cli), cli.settings.state_dir)
     return finish(cli, list_report(folder, states))
@@ -212,7 +223,15 @@ def show_logs(
     run: RunFolderArgument,
     lines: Annotated[int, typer.Option("--lines", min=1, metavar="N", help="Number of lines to print.")] = 200,
 ) -> int:
-    """Print the end of the driver's log, which is on the host that started the run."""
+    """Print the end of a driver's log.
+
+    The log is on the host that started the run.
+
+    Examples:
+
+    \b
+    kafkakit audit logs results/all-2026-11-20-1f2e3d4c
+    """
     from kafkakit.audit.act import log_tail, read_run
 
     cli = cli_context(ctx)
@@ -229,14 +248,26 @@ def fetch_run(
     run: RunFolderArgument,
     to: Annotated[Path, typer.Option("--to", metavar="DIR", help="A new or empty folder.")],
 ) -> int:
-    """Copy the results of a run that is done to a folder of this host."""
+    """Copy the results of a run to a folder of this host.
+
+    Examples:
+
+    \b
+    kafkakit audit fetch results/all-2026-11-20-1f2e3d4c --to copies
+    """
     files = fetch(open_run_store(absolute_path(run)), to)
     text = "".join(f"{to / name}\n" for name in files)
     return finish(cli_context(ctx), text_report("audit fetch", text, run=run, folder=str(to)))
 
 
 def cancel_run(ctx: typer.Context, run: RunFolderArgument) -> int:
-    """Stop the driver of a run that was started on this host; it leaves no result."""
+    """Stop the driver of a run of this host; no result stays.
+
+    Examples:
+
+    \b
+    kafkakit audit cancel results/all-2026-11-20-1f2e3d4c
+    """
     cli = cli_context(ctx)
     place = place_of(absolute_path(run), cli.settings.state_dir)
     state = cancel(place, open_run_store(place.location), driver_ports(cli))
@@ -326,7 +357,7 @@ def write_metrics(
         typer.Option("--datadog-key-file", metavar="FILE", help="A file with the API key; else DD_API_KEY has it."),
     ] = None,
 ) -> int:
-    """Print the figures of a run as Prometheus text, or send them to Datadog.
+    """Print a run's figures for Prometheus, or send them.
 
     Examples:
 
@@ -351,7 +382,9 @@ def write_fixes(
     run: ResultsArgument,
     cluster: Annotated[str | None, typer.Option("--cluster", metavar="ID", help="Only for this cluster.")] = None,
 ) -> int:
-    """Collect the changes that findings of a run ask for: a cluster file and command lines.
+    """Collect the changes that the findings of a run ask for.
+
+    They are a cluster file and command lines.
 
     The file has a document for each cluster, as docs/lint.md describes; kafkakit lint reads it. Commands are in
     comments at its top. If findings ask for different values of a setting, the value of the worst finding is used.
@@ -376,7 +409,7 @@ def print_unit(
     scheduler: Annotated[Scheduler, typer.Option("--format", help="Scheduler that starts the audits.")],
     schedule: DailySchedule,
 ) -> int:
-    """Print a systemd timer, a cron line or a Kubernetes CronJob that collects a fleet and audits it each day.
+    """Print a timer, cron line or CronJob for daily audits.
 
     It holds no secrets: profiles and files name where these are. A cluster that cannot be read makes the run end with
     1, after the others were audited. Runs are kept by date, so that a second one of a day repeats nothing.

@@ -39,7 +39,13 @@ _NAME = typer.Argument(
 
 @app.command("list", cls=CliCommand)
 def list_profiles(ctx: typer.Context) -> int:
-    """List the profiles of all configuration files, the one in use marked."""
+    """List the profiles of all files; marks the one in use.
+
+    Examples:
+
+    \b
+    kafkakit profile list
+    """
     cli = cli_context(ctx)
     profiles = open_profiles(cli.given, cli.output.warn)
     current = profiles.current()
@@ -53,7 +59,7 @@ def list_profiles(ctx: typer.Context) -> int:
             address = None
         rows.append((name == current.name, name, address.value if address else None, str(source.path)))
     table = [("*" if row[0] else "", *row[1:]) for row in rows]
-    empty = "no profiles are configured; make one with: kafkakit sandbox up"
+    empty = "no profiles are configured; add one: kafkakit profile add NAME -B HOST:PORT, or: kafkakit sandbox up"
     return finish(
         cli,
         Report(
@@ -67,7 +73,15 @@ def list_profiles(ctx: typer.Context) -> int:
 
 @app.command("show", cls=CliCommand)
 def show(ctx: typer.Context, name: Annotated[str | None, _NAME] = None) -> int:
-    """Print the merged configuration, each value with its origin, secrets masked."""
+    """Print the merged configuration, each value's origin.
+
+    Secrets are masked.
+
+    Examples:
+
+    \b
+    kafkakit profile show prod
+    """
     cli = cli_context(ctx)
     settings = _settings(cli, name)
     rows = tuple((key, masked_value(entry, key), entry.origin) for key, entry in settings.entries.items())
@@ -107,7 +121,15 @@ def use(
     ] = None,
     none: Annotated[bool, typer.Option("--none", help="Clear the default profile.")] = False,
 ) -> int:
-    """Make this the default profile: it is used unless --profile or a project's file names another."""
+    """Make this the default profile.
+
+    It is used unless --profile or a project's file names another.
+
+    Examples:
+
+    \b
+    kafkakit profile use prod
+    """
     cli = cli_context(ctx)
     if (name is None) == (not none):
         raise UsageError("name one profile, or pass --none", hint="list them with: kafkakit profile list")
@@ -126,7 +148,15 @@ def use(
 
 @app.command("check", cls=CliCommand)
 def check(ctx: typer.Context, name: Annotated[str | None, _NAME] = None) -> int:
-    """Check a profile: files and secrets are there, the cluster answers, and it is the pinned one."""
+    """Check a profile: files, secrets, address, cluster.
+
+    The cluster must answer, and be the pinned one.
+
+    Examples:
+
+    \b
+    kafkakit profile check prod
+    """
     cli = cli_context(ctx)
     settings = _settings(cli, name)
     with open_session(cli, read_only=True, settings=settings) as session:

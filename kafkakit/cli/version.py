@@ -23,7 +23,14 @@ class Shell(StrEnum):
 
 @app.command("version", cls=CliCommand)
 def show_version(ctx: typer.Context) -> int:
-    """Print the versions of kafkakit, Python, the Kafka clients and the file formats, for a bug report."""
+    """Print the versions of kafkakit, Python, the Kafka clients and the file formats, for a bug report.
+
+    Examples:
+
+    \b
+    kafkakit version
+    kafkakit version -o json
+    """
     from kafkakit.wiring import installed_versions
 
     versions = installed_versions()

@@ -16,7 +16,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from kafkakit.config.keys import (
     KEY_BY_PROPERTY,
@@ -32,7 +32,7 @@ from kafkakit.config.security import Mechanism, Protocol, Secret, parse_addresse
 from kafkakit.core.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from kafkakit.config.yaml_text import Document, KeyPath, LocatedDocument
+    from kafkakit.core.yaml_json import Document, Node
 
 # Settings that are right in such a file and that kafkakit has no use for.
 _UNUSED = frozenset(
@@ -366,7 +366,7 @@ class LeftOutKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientProfile:
-    """One profile: values by dotted key, with their lines (0: not known)."""
+    """One profile: values by dotted key, with their lines."""
 
     name: str
     values: dict[str, tuple[str, int]] = field(default_factory=dict)
@@ -392,7 +392,8 @@ def read_client_file(
 
     `InputError` for a file that cannot be read, and for a login that kafkakit does not have (Kerberos, OAuth).
     """
-    from kafkakit.config.yaml_text import locate_toml, locate_yaml
+    from kafkakit.config.yaml_text import read_toml
+    from kafkakit.core.yaml_json import sound_document
 
     try:
         text = data.decode("utf-8-sig")
@@ -400,7 +401,7 @@ def read_client_file(
         raise InputError(source, f"not valid UTF-8 text (byte {error.start})") from None
     kind = kind or _kind_of(text, source)
     if kind in (ClientFileKind.KCL, ClientFileKind.KAFKACTL):
-        document = locate_toml(text, source) if kind is ClientFileKind.KCL else locate_yaml(data, source)
+        document = read_toml(text, source) if kind is ClientFileKind.KCL else sound_document(data, source)
         return _of_document(document, kind, stem, name)
     properties = parse_properties(data, source) if kind is ClientFileKind.JAVA else _parse_lines(text, source)
     draft = _of_properties(properties, source, name or _profile_name(stem, source))
@@ -447,7 +448,7 @@ class _Draft:
         self.left_out: list[LeftOutKey] = []
 
     def place(self, line: int) -> str:
-        return f"{self.source}:{line}" if line else self.source
+        return f"{self.source}:{line}"
 
     def take(self, key: str, value: str, line: int) -> None:
         self.values[key] = (value, line)
@@ -521,7 +522,10 @@ def _of_properties(properties: Sequence[Property], source: str, name: str) -> _D
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Names:
-    """What a tool calls the parts of a profile; without a switch a section that is there is in use."""
+    """What a tool calls the parts of a profile; without a switch a section that is there is in use.
+
+    `folds_case` is True where small and capital letters of a key are the same; names are in small letters then.
+    """
 
     profiles: str
     addresses: str
@@ -530,6 +534,7 @@ class _Names:
     username: str
     password: str
     switch: str | None = None
+    folds_case: bool = False
 
 
 _NAMES = {
@@ -549,6 +554,7 @@ _NAMES = {
         username="username",
         password="password",
         switch="enabled",
+        folds_case=True,
     ),
 }
 
@@ -557,118 +563,122 @@ class _OtherLoginError(InputError):
     """A login that kafkakit does not have: of many profiles, only this one is left out."""
 
 
-def _of_document(document: LocatedDocument, kind: ClientFileKind, stem: str, wanted: str | None) -> ClientFile:
-    names = _NAMES[kind]
-    listed = document.mapping(document.content.get(names.profiles, ""), (names.profiles,))
+def _of_document(document: Document, kind: ClientFileKind, stem: str, wanted: str | None) -> ClientFile:
+    names, source = _NAMES[kind], document.path
+    content = _entries(document, names, document.root, "")
+    profiles_at = content.pop(names.profiles, None)
+    listed = tuple(document.items(profiles_at[1], names.profiles)) if profiles_at else ()
     if not listed:
         if kind is ClientFileKind.KAFKACTL:
-            raise InputError(document.source, "holds no contexts")
-        content = {key: value for key, value in document.content.items() if key != names.profiles}
+            raise InputError(source, "holds no contexts")
         stem = kind.value if stem == "config" else stem  # as kcl itself calls its file
-        draft = _of_section(document, names, wanted or _profile_name(stem, document.source), (), content)
+        draft = _Draft(wanted or _profile_name(stem, source), source)
+        _take_section(draft, document, names, content)
         return ClientFile(kind=kind, profiles=(draft.finished(),))
-    outer = _Draft("", document.source)
-    for key in document.content:
-        if key != names.profiles:
-            outer.leave(key, document.line((key,)))
+    outer = _Draft("", source)
+    for key, (line, _) in content.items():
+        outer.leave(key, line)
     profiles: dict[str, ClientProfile] = {}
-    for title, section in listed.items():
-        path = (names.profiles, title)
+    for title, line, section in listed:
         is_renamed = wanted is not None and len(listed) == 1
-        name = str(wanted) if is_renamed else _profile_name(title, outer.place(document.line(path)))
+        name = str(wanted) if is_renamed else _profile_name(title, outer.place(line))
+        where = f"{names.profiles}.{title}"
         if name in profiles:
-            raise document.fail(path, f"and another one would both be profile {name}", "rename one of them")
+            problem = f"{where} and another one would both be profile {name}"
+            raise InputError(outer.place(line), problem, hint="rename one of them")
+        draft = _Draft(name, source)
         try:
-            draft = _of_section(document, names, name, path, document.mapping(section, path))
+            _take_section(draft, document, names, _entries(document, names, section, where))
         except _OtherLoginError as error:
             if len(listed) == 1:
                 raise
-            outer.leave(".".join(path), document.line(path), error.problem)
+            outer.leave(where, line, error.problem)
         else:
             profiles[name] = draft.finished()
     if not profiles:
-        raise InputError(document.source, f"no login in its {names.profiles} is supported", hint=_USE)
+        raise InputError(source, f"no login in its {names.profiles} is supported", hint=_USE)
     return ClientFile(kind=kind, profiles=tuple(profiles.values()), left_out=tuple(outer.left_out))
 
 
 _USE = "use PLAIN or SCRAM"
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}", re.ASCII)
+_Entries: TypeAlias = "dict[str, tuple[int, Node]]"
 
 
-def _of_section(
-    document: LocatedDocument, names: _Names, name: str, path: KeyPath, section: Mapping[str, Document]
-) -> _Draft:
-    """A profile of one section of the file, which stands at `path`."""
-    draft = _Draft(name, document.source)
-    used: dict[str, bool] = {}
-    for key, value in section.items():
-        at = (*path, key)
+def _entries(document: Document, names: _Names, node: Node, where: str) -> _Entries:
+    """The lines and values of a mapping by key, in small letters where the tool does not tell them apart."""
+    found = document.items(node, where)
+    return {key.lower() if names.folds_case else key: (line, value) for key, line, value in found}
+
+
+def _take_section(draft: _Draft, document: Document, names: _Names, section: _Entries) -> None:
+    """A profile of one section of the file."""
+    from kafkakit.core.yaml_json import list_of
+
+    used: dict[str, int] = {}
+    for key, (line, node) in section.items():
         if key == names.addresses:
-            listed = value if isinstance(value, list) else [value]
-            draft.take_addresses([document.text(item, at) for item in listed], document.line(at))
+            draft.take_addresses([document.scalar_text(item, key) for item in list_of(node)], line)
         elif key in ("tls", "sasl"):
-            held = document.mapping(value, at)
-            used[key] = _is_in_use(document, names, key, held, at)
-            if not used[key]:
-                if held:
-                    draft.leave(key, document.line(at), "not in use")
-                continue
-            take = _take_tls if key == "tls" else _take_sasl
-            take(draft, document, names, held, at)
+            held = _entries(document, names, node, key)
+            if _is_in_use(document, names, key, held):
+                used[key] = line
+                if key == "tls":
+                    _take_tls(draft, document, names, held)
+                else:
+                    _take_sasl(draft, document, names, held, line)
+            elif held:
+                draft.leave(key, line, "not in use")
         else:
-            draft.leave(key, document.line(at))
-    if any(used.values()):
-        tls, sasl = used.get("tls", False), used.get("sasl", False)
-        found = Protocol.SASL_SSL if tls and sasl else Protocol.SSL if tls else Protocol.SASL_PLAINTEXT
-        draft.take("security.protocol", found, document.line((*path, "tls" if tls else "sasl")))
-    return draft
+            draft.leave(key, line)
+    if used:
+        found = Protocol.SASL_SSL if len(used) == 2 else Protocol.SSL if "tls" in used else Protocol.SASL_PLAINTEXT
+        draft.take("security.protocol", found, used.get("tls") or used["sasl"])
 
 
-def _is_in_use(document: LocatedDocument, names: _Names, key: str, held: Mapping[str, Document], path: KeyPath) -> bool:
+def _is_in_use(document: Document, names: _Names, key: str, held: _Entries) -> bool:
     if names.switch is not None:
-        switch = document.text(held.get(names.switch, "false"), (*path, names.switch))
-        return switch.lower() in ("true", "t", "1")
-    return key == "tls" or held.get(names.mechanism, "") != ""
+        return _text(document, held, names.switch).lower() in ("true", "t", "1")
+    return key == "tls" or _text(document, held, names.mechanism) != ""
 
 
-def _take_tls(
-    draft: _Draft, document: LocatedDocument, names: _Names, held: Mapping[str, Document], path: KeyPath
-) -> None:
-    for key, value in held.items():
-        at = (*path, key)
+def _text(document: Document, held: _Entries, key: str) -> str:
+    return document.scalar_text(held[key][1], key) if key in held else ""
+
+
+def _take_tls(draft: _Draft, document: Document, names: _Names, held: _Entries) -> None:
+    for key, (line, node) in held.items():
         if key in names.files:
-            _take_text(draft, f"security.tls.{names.files[key]}", document.text(value, at), document, at)
-        elif key == "insecure" and value != "false":
-            draft.leave("tls.insecure", document.line(at), _ALWAYS_VERIFIED)
+            _take_text(draft, f"security.tls.{names.files[key]}", f"tls.{key}", document.scalar_text(node, key), line)
+        elif key == "insecure" and _text(document, held, key) != "false":
+            draft.leave("tls.insecure", line, _ALWAYS_VERIFIED)
         elif key not in ("insecure", names.switch):
-            draft.leave(f"tls.{key}", document.line(at))
+            draft.leave(f"tls.{key}", line)
 
 
-def _take_sasl(
-    draft: _Draft, document: LocatedDocument, names: _Names, held: Mapping[str, Document], path: KeyPath
-) -> None:
-    word = document.text(held.get(names.mechanism, "plain"), (*path, names.mechanism)) or "plain"
+def _take_sasl(draft: _Draft, document: Document, names: _Names, held: _Entries, line: int) -> None:
+    """`line` is that of the section."""
+    word = _text(document, held, names.mechanism) or "plain"
     mechanism = _MECHANISMS.get(re.sub("[-_ ]", "", word.lower()))
-    at = (*path, names.mechanism)
+    if names.mechanism in held:
+        line = held[names.mechanism][0]
     if mechanism is None:
-        place = draft.place(document.line(at))
-        raise _OtherLoginError(place, f"SASL mechanism {word[:60]} is not supported", hint=_USE)
-    draft.take("security.sasl.mechanism", mechanism, document.line(at))
-    for key, value in held.items():
-        at = (*path, key)
+        raise _OtherLoginError(draft.place(line), f"SASL mechanism {word[:60]} is not supported", hint=_USE)
+    draft.take("security.sasl.mechanism", mechanism, line)
+    for key, (line, node) in held.items():
         if key == names.username:
-            _take_text(draft, "security.sasl.username", document.text(value, at), document, at)
+            _take_text(draft, "security.sasl.username", f"sasl.{key}", document.scalar_text(node, key), line)
         elif key == names.password:
-            text = document.text(value, at)
+            text = document.scalar_text(node, key)
             named = _VARIABLE.fullmatch(text) if names.switch is None else None
-            draft.take_secret(SASL_PASSWORD, text, document.line(at), named[1] if named else None)
+            draft.take_secret(SASL_PASSWORD, text, line, named[1] if named else None)
         elif key not in (names.mechanism, names.switch):
-            draft.leave(f"sasl.{key}", document.line(at))
+            draft.leave(f"sasl.{key}", line)
 
 
-def _take_text(draft: _Draft, key: str, text: str, document: LocatedDocument, path: KeyPath) -> None:
+def _take_text(draft: _Draft, key: str, name: str, text: str, line: int) -> None:
     """A text, unless kcl would put variables of the environment into it."""
     if "${" in text:
-        draft.leave(".".join(path[-2:]), document.line(path), "names a variable of the environment")
+        draft.leave(name, line, "names a variable of the environment")
     elif text:
-        draft.take(key, text, document.line(path))
+        draft.take(key, text, line)

@@ -19,6 +19,7 @@ from kafkakit.core.model import ClusterSnapshot, PartitionMap
 
 if TYPE_CHECKING:
     from kafkakit.core.plan import Plan
+    from kafkakit.core.yaml_json import Document, Node
 
 T = TypeVar("T")
 
@@ -201,3 +202,53 @@ def _check_utf8(data: bytes) -> None:
 
 def _one_line(text: str) -> str:
     return re.sub(r"\s+", " ", text)[:300]
+
+
+def decode_tree(
+    document: "Document", shape: type[T], *, prefix: str = "", hint: str | None = None, strict: bool = True
+) -> T:
+    """A sound document as a value of `shape`; `InputError` has the place of what does not fit, `prefix` and `hint`.
+
+    Plain scalars are what YAML 1.1 says: `no` is false, `1:30` is 90, `2026-01-31` is a date. Without `strict` they are
+    text, which may stand for numbers and switches where `shape` has them.
+    """
+    from kafkakit.core.yaml_json import plain_value  # most readers of this module read no YAML
+
+    try:
+        return msgspec.convert(plain_value(document, is_text=not strict), shape, strict=strict)
+    except msgspec.ValidationError as error:
+        said = " ".join(str(error).split())
+        raise InputError(place_in(document, said), f"{prefix}{said}"[:300], hint=hint) from None
+    except RecursionError:  # aliases of aliases
+        raise InputError(document.path, f"{prefix}nested too deeply", hint=hint) from None
+
+
+_VALUE_PATH = re.compile(r" - at (?:`key` in )?`\$([^`]*)`$")
+_PATH_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
+_UNKNOWN_FIELD = re.compile(r"unknown field `([^`]*)`")
+
+
+def place_in(document: "Document", message: str) -> str:
+    """The path of a document with the line and column of the value or key that a message of msgspec names, if any."""
+    from kafkakit.core.yaml_json import Mapping as MappingNode
+
+    path, unknown = _VALUE_PATH.search(message), _UNKNOWN_FIELD.search(message)
+    node = document.root
+    for step in _PATH_STEP.finditer(path[1] if path else ""):
+        below = _child_of(node, step)
+        if below is None:  # a value of any key: the message has not its name
+            break
+        node = below
+    if unknown and isinstance(node, MappingNode) and unknown[1] in node.entries:
+        return document.position(node.entries[unknown[1]].key.start)
+    return document.position(node.start) if path else document.path
+
+
+def _child_of(node: "Node", step: re.Match[str]) -> "Node | None":
+    from kafkakit.core.yaml_json import Mapping as MappingNode
+    from kafkakit.core.yaml_json import Sequence as SequenceNode
+
+    if isinstance(node, MappingNode) and step[1] in node.entries:
+        return node.entries[step[1]].value
+    is_item = isinstance(node, SequenceNode) and (step[2] or "").isdigit() and int(step[2]) < len(node.items)
+    return node.items[int(step[2])] if is_item and isinstance(node, SequenceNode) else None

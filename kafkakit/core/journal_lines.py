@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 from zlib import crc32
 
 import msgspec
@@ -193,20 +193,10 @@ def _decode(text: bytes, grammar: Grammar[W]) -> Line[W]:
     if mark and crc != f'{crc32(head):08x}"}}'.encode():  # lines of earlier versions have none
         raise ValueError
     body = json.loads(text)
-    seq, of, data = body["seq"], body.get("of"), body["data"]
-    if not isinstance(seq, int) or not isinstance(of, int | None) or not isinstance(data, dict):
-        raise TypeError
-    if seq == 0 and body["kafkakit"] != grammar.header:
+    if not isinstance(body["data"], dict) or (body["seq"] == 0 and body["kafkakit"] != grammar.header):
         raise ValueError
-    return Line(
-        seq=seq,
-        time=datetime.fromisoformat(body["time"]),
-        prev=body["prev"],
-        kind=RecordKind(body["kind"]),
-        what=grammar.words(body["what"]),
-        of=of,
-        data=data,
-    )
+    line: Line[W] = read_data(body, cast(Any, Line)[grammar.words])
+    return line
 
 
 WORD = "approved"

@@ -13,6 +13,12 @@ def doctor(ctx: typer.Context) -> int:
     """Check the installation and, where an address is configured, the cluster: network, protocol, login and rights.
 
     Exits 0 without a failure, 75 when the cluster cannot be reached, 1 for any other failure.
+
+    Examples:
+
+    \b
+    kafkakit doctor
+    kafkakit --profile prod doctor -o json
     """
     from kafkakit import wiring
     from kafkakit.cli.session import finish

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from zlib import crc32
 
 import msgspec
-import yaml
 
 from kafkakit.core.cluster_facts import (
     BrokerLogDirs,
@@ -30,12 +29,14 @@ from kafkakit.core.cluster_facts import (
     LiveReplica,
     LogSpan,
 )
+from kafkakit.core.documents import decode_tree
 from kafkakit.core.errors import InputError, RefusedError, UsageError
 from kafkakit.core.findings import shorten
 from kafkakit.core.fleet_tables import TABLES
 from kafkakit.core.model import ClusterSnapshot, LogDir, TopicPartition
 from kafkakit.core.quantities import count_of, epoch_ms
 from kafkakit.core.records import Record
+from kafkakit.core.yaml_json import TreeLimits, sound_document
 from kafkakit.rules.cluster_facts import INTERNAL_TOPICS
 from kafkakit.rules.values import HIDDEN, holds_secret_in_address, is_secret_key, literal_jaas_options, looks_secret
 from kafkakit.streams.lag.api import ResumePoint
@@ -96,10 +97,8 @@ def read_fleet(data: bytes, source: str) -> tuple[FleetCluster, ...]:
     A cluster's own value counts first, then the last pattern that has one; labels add up. Raises `InputError` for a
     file that is none, and for clusters without a name of their own or without a way to reach them.
     """
-    try:
-        found = msgspec.convert(_load_document(data, source), _FleetFile)
-    except msgspec.ValidationError as error:
-        raise InputError(source, str(error), hint="docs/fleet.md describes the file") from None
+    document = sound_document(data, source, TreeLimits(size=LIMIT_BYTES, aliased=None))
+    found = decode_tree(document, _FleetFile, hint="docs/fleet.md describes the file")
     if found.kafkakit != "fleet" or found.schema != 1:
         raise InputError(source, "is not a fleet file of schema 1", hint="it begins with kafkakit: fleet and schema: 1")
     if not found.clusters:
@@ -128,22 +127,6 @@ def chosen_clusters(profiles: str | None, fleet: Sequence[FleetCluster] | None) 
     if unknown:
         raise UsageError(f"the fleet file has no cluster {', '.join(unknown)}")
     return tuple(by_name[name] for name in names) or tuple(fleet)
-
-
-def _load_document(data: bytes, source: str) -> object:
-    try:
-        return yaml.load(data, Loader=_PlainLoader)
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(source, f"not valid YAML: {' '.join(str(error).split())[:200]}") from None
-
-
-class _PlainLoader(yaml.SafeLoader):
-    """Refuses aliases, with which a small file can stand for a huge one."""
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("anchors and aliases (& and *) are not supported")
-        return super().compose_node(parent, index)
 
 
 def _complete_cluster(cluster: FleetCluster, matching: Sequence[_MatchingClusters]) -> FleetCluster:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.quantities import count_of
 from kafkakit.core.text import sanitize
+from kafkakit.core.yaml_json import ANY_FILE, Document, sound_document
 from kafkakit.lint.decide.acceptance import (
     BASELINE_LIMIT_BYTES,
     Baseline,
@@ -27,7 +28,6 @@ from kafkakit.lint.decide.acceptance import (
     prune_baseline,
 )
 from kafkakit.lint.decide.decision import LintChoice, fail_on_of, lint_request
-from kafkakit.lint.decide.documents import Document, read_yaml
 from kafkakit.lint.decide.files import (
     LIMIT_BYTES,
     SNAPSHOT_LIMIT_BYTES,
@@ -222,11 +222,7 @@ def read_config(path: Path | None, read_input: Callable[[Path, int], bytes]) -> 
     if path is None:
         return read_lint_config(None, all_rules(), _of_packages)
     data = read_input(path, CONFIG_LIMIT_BYTES)
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(str(path), f"not valid UTF-8 text (byte {error.start})") from None
-    return read_lint_config(read_yaml(path.as_posix(), text), all_rules(), _of_packages)
+    return read_lint_config(sound_document(data, path.as_posix(), ANY_FILE), all_rules(), _of_packages)
 
 
 def _of_packages(names: Sequence[str]) -> tuple[LintRule, ...]:

@@ -250,7 +250,7 @@ def fetch(
         typer.Option("--dry-run", envvar="METRICSFETCHER_DRY_RUN", help="Print what would be written, write nothing."),
     ] = False,
 ) -> int:
-    """Collect the size of each partition and the free storage of each broker, and write them for topicmappr.
+    """Collect partition sizes and free storage for topicmappr.
 
     The brokers themselves are the usual source; Datadog is queried as kafka-kit does, Prometheus with the names of the
     JMX exporter or of Strimzi, or with your queries. In ZooKeeper the values are kafka-kit's two znodes, replaced in
@@ -304,7 +304,9 @@ def show(
         int, typer.Option("--largest", min=0, max=10_000, metavar="N", help="Show this many partitions and brokers.")
     ] = 10,
 ) -> int:
-    """Show what is stored: source, age, numbers, the largest partitions and the brokers with the least free storage.
+    """Show what is stored: source, age, numbers, extremes.
+
+    Lists the largest partitions and the brokers with the least free storage.
 
     Examples:
 
@@ -355,7 +357,7 @@ def print_unit(
         str, typer.Option("--program", metavar="PATH", help="The program as the scheduler finds it.")
     ] = "/usr/local/bin/kafkakit",
 ) -> int:
-    """Print a systemd service with its timer, or a cron line, that runs fetch with the options given.
+    """Print a systemd timer or a cron line that runs fetch.
 
     It holds no secrets: files are named, and variables with keys belong in /etc/kafkakit/metricsfetcher.env, which the
     service reads.

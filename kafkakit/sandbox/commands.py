@@ -72,10 +72,15 @@ def start_cluster(
     ] = None,
     name: Name = DEFAULT_NAME,
 ) -> None:
-    """Start a cluster, wait until every broker is registered and unfenced, and write a profile of its name.
+    """Start a cluster and write a profile of its name.
 
     A running cluster is left as it is, but a larger --brokers adds brokers. After a failure or Ctrl-C no process
     that was started stays running.
+
+    Examples:
+
+    \b
+    kafkakit sandbox up --brokers 6 --racks 3
     """
     from kafkakit.config.read.settings import open_profiles
     from kafkakit.sandbox.lifecycle import grow
@@ -103,7 +108,13 @@ def start_cluster(
 
 @app.command("down", cls=CliCommand)
 def stop_cluster(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
-    """Stop the cluster's processes and delete its data, its secrets and its profile (also as the default)."""
+    """Stop the cluster, and delete its data and profile.
+
+    Examples:
+
+    \b
+    kafkakit sandbox down
+    """
     from kafkakit.config.read.settings import open_profiles
 
     cli = cli_context(ctx)
@@ -116,7 +127,13 @@ def stop_cluster(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
 
 @app.command("status", cls=CliCommand)
 def status(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
-    """Show each process of the cluster: pid, address, rack, its state in the cluster, and its log."""
+    """Show each process: pid, address, rack, state, log.
+
+    Examples:
+
+    \b
+    kafkakit sandbox status
+    """
     cli = cli_context(ctx)
     machine, store = this_machine(cli.folders.cache), store_of(name, cli.folders.state, cli.folders.config)
     state = lifecycle.load_state(store)
@@ -125,14 +142,26 @@ def status(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
 
 @app.command("env", cls=CliCommand)
 def env(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
-    """Print shell commands that select the cluster in this shell: eval "$(kafkakit sandbox env)"."""
+    """Print shell commands that select the cluster.
+
+    Examples:
+
+    \b
+    eval "$(kafkakit sandbox env)"
+    """
     cli = cli_context(ctx)
     finish(cli, env_report(lifecycle.load_state(store_of(name, cli.folders.state, cli.folders.config))))
 
 
 @app.command("kill", cls=CliCommand)
 def kill(ctx: typer.Context, broker: BrokerId, name: Name = DEFAULT_NAME) -> None:
-    """Kill a broker with SIGKILL, as a crash would; its data stays."""
+    """Kill a broker with SIGKILL, as a crash would; its data stays.
+
+    Examples:
+
+    \b
+    kafkakit sandbox kill 3
+    """
     cli = cli_context(ctx)
     machine, store = this_machine(cli.folders.cache), store_of(name, cli.folders.state, cli.folders.config)
     finish(cli, kill_report(broker, lifecycle.kill(machine, store, broker)))
@@ -140,7 +169,13 @@ def kill(ctx: typer.Context, broker: BrokerId, name: Name = DEFAULT_NAME) -> Non
 
 @app.command("restart", cls=CliCommand)
 def restart(ctx: typer.Context, broker: BrokerId, name: Name = DEFAULT_NAME) -> None:
-    """Start a dead broker, or stop and start a live one, and wait until it is registered and unfenced."""
+    """Start a dead broker, or stop and start a live one.
+
+    Examples:
+
+    \b
+    kafkakit sandbox restart 3
+    """
     cli = cli_context(ctx)
     machine, store = this_machine(cli.folders.cache), store_of(name, cli.folders.state, cli.folders.config)
     finish(cli, restart_report(broker, lifecycle.restart(machine, store, broker, cli.output)))
@@ -160,7 +195,13 @@ def load(
     prefix: Annotated[str, typer.Option("--prefix", help="Prefix of the topic names.")] = "load",
     name: Name = DEFAULT_NAME,
 ) -> None:
-    """Create topics of very different sizes, unevenly spread over the brokers, and fill them with real data."""
+    """Create topics of very different sizes, with real data.
+
+    Examples:
+
+    \b
+    kafkakit --profile sandbox sandbox load
+    """
     from kafkakit.core.quantities import format_bytes
     from kafkakit.sandbox.decide.workload import build_request, plan_load
     from kafkakit.sandbox.demo import load as write_load
@@ -197,9 +238,16 @@ def demo(
     throttle: Annotated[str, typer.Option("--throttle", metavar="RATE", help="Throttle of the moves.")] = "20MB",
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="The sandbox that the demo starts.")] = "demo",
 ) -> None:
-    """Start six brokers, kill one under load, plan and apply its replacement, and verify that no record was lost.
+    """Kill a broker under load, replace it, lose nothing.
+
+    Starts six brokers, kills one, plans and applies its replacement, and verifies every record.
 
     Each command is shown before it runs. The cluster is removed at the end, also after Ctrl-C.
+
+    Examples:
+
+    \b
+    kafkakit sandbox demo
     """
     from kafkakit.config.read.environment import read_environment
     from kafkakit.config.read.settings import GivenSettings, load_settings
@@ -236,7 +284,9 @@ def execute(
     ],
     name: Name = DEFAULT_NAME,
 ) -> None:
-    """Run one of Kafka's own tools on the cluster, with its address and login filled in.
+    """Run one of Kafka's own tools on the cluster.
+
+    Its address and login are filled in.
 
     Output and exit code come from the tool. Its jars are downloaded once.
 

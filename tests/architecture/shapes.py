@@ -61,12 +61,23 @@ ONE_MODULE: Mapping[str, tuple[str, frozenset[str], str]] = {
     "reads the minimum of replicas in sync": (
         "core.findings", frozenset(), r"\bMIN_ISR = |\.get\([\"']min\.insync\.replicas"
     ),
+    "changes settings": ("execution.act.retrier", frozenset(), r"\.alter_configs\b"),
     "measures time": ("adapters.host", frozenset({"time.monotonic"}), r"\btime\.monotonic\b"),
     "ends services": ("core.errors", frozenset(), r"\bServiceStoppedError\(|\bTerminatedRunError\(f?[\"']"),
     "leads in turn": ("execution.act.leases", frozenset(), r"\.is_held\(\):(?=\n\s+\S*\.require_held\()"),
     "raises aborts": ("execution.act.control_requests", frozenset(), r"\.abort:(?=\n\s+\S*\.answer\()"),
     "names the topic of commits": ("core.model", frozenset(), r"[\"']__consumer_offsets[\"']"),
     "has the JSON of commit states": (COMMIT, frozenset(), r"MarkState\[|\.digest\.hex\(\)|fromhex\(.*digest"),
+    "reads YAML, and JSON with places": (
+        "core.yaml_json",
+        frozenset(
+            {"yaml.composer", "yaml.constructor", "yaml.events", "yaml.loader", "yaml.nodes", "yaml.parser",
+             "yaml.scanner", "msgspec.yaml", "ruamel", "ruyaml", "strictyaml", "oyaml", "jsonc", "json5",
+             "json.decoder", "json.scanner"}
+        ),
+        r"\b(?:msgspec\.yaml|yaml\.(?:(?:(?:safe|full|unsafe)_)?load(?:_all)?|compose|parse|scan)|raw_decode|JSONDecoder"
+        r"|C?(?:Base|Safe|Full|Unsafe)Loader|object_pairs_hook)\b",
+    ),
     "lays out tables": (REPORT, frozenset({"tabulate", "prettytable", "rich.table"}), r"\btext_table\b"),
 }  # fmt: skip
 DOES_IT_TOO = frozenset(
@@ -80,6 +91,7 @@ DOES_IT_TOO = frozenset(
         ("streams.client.producer", "measures time"),  # in the loop of an application
         ("kafkakit_spark.runner", "measures time"),  # of the Spark driver
         ("cli.root", "ends services"),  # a signal that no service's own work was stopped by
+        ("execution.act.leases", "changes settings"),  # asks whether the lease is held, and hands on
         ("adapters.host", "waits"),  # the clock of the system
         ("adapters.metrics_services", "waits"),  # hands the pause between attempts in as an argument
     }

@@ -115,7 +115,7 @@ def test_words_that_cannot_be_meant_are_refused(tmp_path: Path, words: tuple[str
 def test_a_file_that_is_no_scenario_is_refused_with_its_place(tmp_path: Path) -> None:
     ran = over_file(tmp_path, text="kafkakit: {kind: autothrottle-scenario, schema: 1}\nbrokers: []\nflows: [{}]\n")
     assert (ran.code, ran.stdout) == (2, "")
-    assert "evening.yaml: Object missing required field `source` - at `$.flows[0]`" in ran.stderr
+    assert "evening.yaml:3:9: Object missing required field `source` - at `$.flows[0]`" in ran.stderr
 
 
 def test_the_moves_that_run_are_simulated_and_nothing_is_changed(desk: AutothrottleDesk) -> None:

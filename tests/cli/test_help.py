@@ -244,3 +244,16 @@ def test_every_command_that_changes_a_cluster_has_one_grammar_of_consent(home: H
         assert "--dry-run" in names or words not in asks_nothing, f"{words} changes something: it has --dry-run"
         assert "--yes" not in names or words in changes, f"{words} has --yes: it asks"
         assert "--apply" not in names or words == "registry import-labels", f"{words}: an old style that shows"
+
+
+def test_no_summary_is_cut_at_80_columns(home: Home) -> None:
+    words = [entry.words.split() for entry in commands(build_root())]
+    groups = {tuple(command[:n]) for command in words for n in range(len(command))}
+    for group in sorted(groups):
+        shown = home.run(*group, "--help", env={"COLUMNS": "80"}).stdout
+        assert [line for line in shown.splitlines() if line.endswith("...") and "Usage" not in line] == [], group
+
+
+def test_every_command_has_an_example() -> None:
+    without = [entry.words for entry in commands(build_root()) if "Examples:" not in entry.help]
+    assert without == []

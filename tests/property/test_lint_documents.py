@@ -10,7 +10,7 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kafkakit.lint.decide.documents import Document, Mapping, Node, Scalar, read_json, read_yaml
+from kafkakit.core.yaml_json import Document, Mapping, Node, Scalar, read_json, read_yaml
 from kafkakit.lint.decide.files import KINDS, read_document, read_properties, read_text
 from kafkakit.lint.decide.fixes import fix_all
 from kafkakit.lint.decide.pieces import AssemblyOptions, assemble

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kafkakit.cli.completion import GRAMMAR
-from kafkakit.cli.root import OptionEntry, build_root, commands, root_options
+from kafkakit.cli.root import CommandEntry, OptionEntry, build_root, commands, root_options
 from kafkakit.core.rights import DUTIES
 from tests.places import ROOT
 from tests.rigs.package_picture import picture, with_picture
@@ -25,13 +25,21 @@ def reference_markdown(root: Any) -> str:
     parts += [*_option_lines(root_options(root)), ""]
     parts += ["Topics and brokers are written the same in every command:", ""]
     parts += [*(f"- `{name}`: {meaning}." for name, meaning in GRAMMAR.items()), ""]
-    for command in commands(root):
+    entries = commands(root)
+    parts += ["## Index", "", *(_index_line(entry) for entry in entries), ""]
+    for command in entries:
         parts += [f"## {PROGRAM} {command.words}", "", command.help, ""]
         if command.arguments:
             parts += ["Arguments:", "", *_option_lines(command.arguments), ""]
         if command.options:
             parts += ["Options:", "", *_option_lines(command.options), ""]
     return "\n".join(parts).rstrip() + "\n"
+
+
+def _index_line(entry: CommandEntry) -> str:
+    """The command as a link to its part, with the first sentence of its help."""
+    sentence = " ".join(entry.help.split("\n\n")[0].split())
+    return f"- [`{entry.words}`](#{PROGRAM}-{entry.words.replace(' ', '-')}): {sentence}"
 
 
 def _option_lines(options: tuple[OptionEntry, ...]) -> list[str]:

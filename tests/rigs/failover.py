@@ -296,7 +296,7 @@ class FailoverScene:
             routes=RouteStore(self.store),
             journals=OperationJournals(self.store, clock, STREAM),
             observer=OperationObserver(self.open_cluster, clients, clock, self.references),
-            effects=Effects(self.open_cluster, clock, self.require_held),
+            effects=Effects(self.open_cluster, clock, self.require_held, self.reporter),
             records=OldRecords(self.open_cluster, clock, self.require_held, lambda _: 1.0),
             clock=clock,
             reporter=self.reporter,

@@ -120,9 +120,8 @@ class SettledAdmin(KafkaAdmin):
         def is_so(answer: Any) -> bool:
             now = configs_of(ResourceKind.TOPIC, answer.results)
             # A service may have written a value of its own where one was taken away.
-            return all(
-                shows(c, now) or now.get(c.name, {}).get(c.key) != before[c.name].get(c.key) for c in made.values()
-            )
+            values = {place: now.get(c.name, {}).get(c.key) for place, c in made.items()}
+            return all(shows(c, values[p]) or values[p] != before[c.name].get(c.key) for p, c in made.items())
 
         if made:
             self._until_all(DescribeConfigsRequest(resources=[(2, name, None) for name in names]), is_so)

@@ -73,8 +73,9 @@ def serve(
     take_over: TakeOver = False,
     dry_run: DryRun = False,
 ) -> int:
-    """Adapt the throttles of moves until stopped: a tick each interval, and within about 5 s of other
-    moves or overrides.
+    """Adapt the throttles of moves until stopped.
+
+    A tick comes each interval, and within about 5 s of other moves or overrides.
 
     Of several instances one leads and the others wait; one that ends or falls silent is replaced within 15 s, and
     writes nothing after it lost the leadership. The HTTP API has kafka-kit's routes (/throttle, /throttle/ID,
@@ -216,7 +217,7 @@ def set_override(
     ] = False,
     dry_run: DryRun = False,
 ) -> int:
-    """Set a rate by hand, for all brokers or for one; it overrides the automatic rate.
+    """Override the automatic rate, for all brokers or for one.
 
     A running pacer picks it up within about 5 s, `once` at its next run. A broker's own override takes precedence over
     the one for all. It replaces an earlier override as a whole. On a broker without moves it limits replicas that are
@@ -254,7 +255,7 @@ def remove_override(
     ] = False,
     dry_run: DryRun = False,
 ) -> int:
-    """Remove the override for all brokers, or the override for one broker; the automatic rate applies again.
+    """Remove an override; the automatic rate applies again.
 
     Examples:
 
@@ -393,7 +394,9 @@ class ComparedLaws:
 def simulate(
     ctx: typer.Context, moves: SimulatedMoves, law: LawChoice, compared: ComparedLaws, traffic: TrafficChoice
 ) -> int:
-    """Simulate a throttling policy against client traffic: how long moves take, and when clients wait.
+    """Simulate a throttling policy against client traffic.
+
+    Shows how long moves take, and when clients wait.
 
     Changes nothing. It takes the moves and client traffic of the cluster now, or the moves of a file or a plan. Brokers
     apply throttles like real ones, with their bursts and stalls. Clients wait while their bytes are held up for more
@@ -442,7 +445,9 @@ def print_unit(
         str, typer.Option("--program", metavar="PATH", help="The program as it is found there.")
     ] = "/usr/local/bin/kafkakit",
 ) -> int:
-    """Print a systemd service, a timer or a cron line for `once`, or a Kubernetes Deployment, with the options given.
+    """Print a systemd service, a cron line or a Deployment.
+
+    It runs with the options given; timers and cron lines run `once`.
 
     It holds no secrets: profiles and files name where these are, and a service reads variables with keys from
     /etc/kafkakit/autothrottle.env. A Deployment has two pods, of which one leads, and
@@ -522,7 +527,7 @@ def once(
     take_over: TakeOver = False,
     dry_run: DryRun = False,
 ) -> int:
-    """Look at the moves once, set or change their throttles, or remove them when the moves have ended.
+    """Set, change or remove the throttles of moves once.
 
     For a timer: it prints nothing if nothing changed. Only moves that another tool began are throttled here, by exact
     replica lists and rates that stand in a journal in the control store, so that the next run of any host takes them
@@ -560,7 +565,7 @@ def explain(
     place: OverridePlace,
     take_over: TakeOver = False,
 ) -> int:
-    """Show which rates would be set now, and which limit each comes from; change nothing.
+    """Show the rates that would be set now, and why.
 
     Examples:
 
@@ -588,7 +593,7 @@ def show(
         bool, typer.Option("--all", help="Name every throttle of others, not only the first ones.")
     ] = False,
 ) -> int:
-    """Show what is set now and by which process: the pacer's throttles, other throttles, overrides, the last tick.
+    """Show throttles and overrides, and who has set them.
 
     Examples:
 

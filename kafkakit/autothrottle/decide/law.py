@@ -20,11 +20,11 @@ from enum import StrEnum
 from kafkakit.autothrottle.decide.measurements import Flow, NetworkLoad, SeenBroker, TrafficObservation
 from kafkakit.autothrottle.decide.requests import HeadroomLimits
 from kafkakit.config.keys import did_you_mean
-from kafkakit.config.yaml_text import yaml_items, yaml_root, yaml_scalar
 from kafkakit.core.documents import decode_json
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.quantities import format_rate, parse_rate
 from kafkakit.core.text import few_of, shell_command
+from kafkakit.core.yaml_json import sound_document
 from kafkakit.execution.decide.schedule.work import BrokerRates
 
 
@@ -431,14 +431,15 @@ def read_capacity_file(data: bytes, source: str) -> Capacities:
     Raises `InputError` with the line of what cannot be read.
     """
     found: dict[str, dict[str, float]] = {}
-    for section, line, node in yaml_items(yaml_root(data, source), source, ""):
+    document = sound_document(data, source)
+    for section, line, node in document.items(document.root, ""):
         if section not in _KEYS:
             raise InputError(f"{source}:{line}", f"unknown key {section[:60]!r}{did_you_mean(section, _KEYS)}")
         found[section] = {}
-        for name, at, child in yaml_items(node, source, section):
+        for name, at, child in document.items(node, section):
             if section == "brokers" and not _is_broker(name):
                 raise InputError(f"{source}:{at}", f"{name[:60]!r} is not a broker ID")
-            found[section][name] = _parse_capacity_rate(yaml_scalar(child, source, name), f"{source}:{at}")
+            found[section][name] = _parse_capacity_rate(document.scalar_text(child, name), f"{source}:{at}")
     if not any(found.values()):
         raise InputError(source, "states no capacities", hint=f"keys: {', '.join(_KEYS)}")
     of_broker = {int(name): rate for name, rate in found.get("brokers", {}).items()}

@@ -13,12 +13,12 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
-from yaml.nodes import MappingNode, Node, ScalarNode
 
-from kafkakit.config.yaml_text import yaml_items, yaml_list, yaml_root
-from kafkakit.core.documents import decode_document, encode_document, encode_json
+from kafkakit.core.documents import decode_document, encode_document, encode_json, place_in
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.quantities import epoch_ms, parse_duration, parse_size
+from kafkakit.core.yaml_json import Mapping as MappingNode
+from kafkakit.core.yaml_json import Node, Scalar, list_of, read_json, sound_document
 from kafkakit.simulator.flows import share
 
 Floats = NDArray[np.float64]
@@ -180,9 +180,15 @@ def read_scenario(data: bytes, source: str, seconds: int) -> Scenario:
 
     Raises `InputError` that names the entry: wrong types, unknown keys and brokers, amounts out of range, limits.
     """
+    document = None
     if not data.lstrip().startswith(b"{"):
-        data = encode_json(_plain_value(yaml_root(data, source), source))
-    found = decode_document(data, KIND, _Document, source)
+        document = sound_document(data, source)
+        data = encode_json(_plain_value(document.root))
+    try:
+        found = decode_document(data, KIND, _Document, source)
+    except InputError as error:
+        document = document or read_json(source, data.decode("utf-8", "replace"))
+        raise InputError(place_in(document, error.problem), error.problem, hint=error.hint) from None
     at = {entry.id: n for n, entry in enumerate(found.brokers)}
     if len(at) < len(found.brokers):
         twice = next(e.id for n, e in enumerate(found.brokers) if at[e.id] != n)
@@ -245,16 +251,16 @@ def encode_scenario(scenario: Scenario) -> bytes:
     return encode_document(KIND, document, leave_out=("kafkakit",))
 
 
-def _plain_value(node: Node, source: str) -> object:
+def _plain_value(node: Node) -> object:
     """A YAML node as a value; plain scalars that look like numbers and switches are such."""
     if isinstance(node, MappingNode):
-        return {name: _plain_value(child, source) for name, _, child in yaml_items(node, source, "")}
-    if not isinstance(node, ScalarNode):
-        return [_plain_value(item, source) for item in yaml_list(node)]
-    text: str = node.value
-    if node.style is None and text in ("true", "false"):
+        return {name: _plain_value(entry.value) for name, entry in node.entries.items()}
+    if not isinstance(node, Scalar):
+        return [_plain_value(item) for item in list_of(node)]
+    text = node.text
+    if node.is_plain and text in ("true", "false"):
         return text == "true"
-    if node.style is None and _NUMBER.fullmatch(text):
+    if node.is_plain and _NUMBER.fullmatch(text):
         return float(text) if set(text) & set(".eE") else int(text[:20])
     return text
 

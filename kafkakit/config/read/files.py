@@ -292,8 +292,7 @@ def imported_layer(source: Path, profile: ClientProfile) -> Layer:
             path = Path(written).expanduser()
             beside = source.absolute().parent / path
             value = str(beside if _exists(beside) or not _exists(path) else path.absolute())
-        origin = f"{source}:{line}" if line else str(source)
-        entries[name] = SourcedValue(value=value, origin=origin, rank=Rank.PROPERTIES)
+        entries[name] = SourcedValue(value=value, origin=f"{source}:{line}", rank=Rank.PROPERTIES)
     return Layer(rank=Rank.PROPERTIES, entries=entries)
 
 

@@ -1,19 +1,23 @@
-"""Reading a cluster: with retries and reports of how a run is doing, whole answers of all leaders, and tags.
+"""Calling a cluster, with retries: reading it, changing settings of topics and brokers, reporting how a run is doing.
 
-A whole answer has of every leader either its answer or the error that it gives none. Tags of brokers and topics are
-read from a control store or from kafka-kit's znodes.
+A change of settings stands in a journal before it is made, and is read back. A whole answer has of every leader either
+its answer or the error that it gives none. Tags of brokers and topics are read from a control store or from kafka-kit's
+znodes.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from operator import eq
+from typing import Protocol, TypeAlias, TypeVar
 
-from kafkakit.core.cluster_facts import BrokerLogDirs, FetchedBatches
+from kafkakit.core.cluster_facts import BrokerLogDirs, ConfigChange, FetchedBatches, ItemError, ResourceKind
 from kafkakit.core.errors import ConnectRefusedError, LeaseLostError, TryLaterError
 from kafkakit.core.findings import MIN_ISR, usual_min_isr
 from kafkakit.core.model import BROKER_TAGS, TAGS_ROOT, TOPIC_TAGS, TagSet, TopicPartition, decode_tags
 from kafkakit.core.quantities import format_bytes, format_rate, format_rough_time
 from kafkakit.core.rights import CommandRights
+from kafkakit.execution.decide.journal import ConfigKey, key_of
 from kafkakit.execution.decide.plan_state import LiveState, MoveGoal, list_items, require_rights
 from kafkakit.execution.decide.progress import (
     BatchObservation,
@@ -23,7 +27,8 @@ from kafkakit.execution.decide.progress import (
     source_bytes,
     sources_told,
 )
-from kafkakit.ports.acting import Clock, ProgressBar, Reporter, pause
+from kafkakit.execution.decide.throttle import Configs, shows
+from kafkakit.ports.acting import Clock, ProgressBar, Reporter, look_until, pause
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import LogReader
 from kafkakit.ports.stores import ControlStore
@@ -65,6 +70,102 @@ class Retrier:
             else:
                 self._has_answered = True
                 return answer
+
+
+CALL_SIZE = 200
+"""Changes a call: far below the 10,000 that Kafka takes, so that a journal line stays readable."""
+SHOW_TIMEOUT_S = 20.0
+ConfigValues: TypeAlias = dict[ConfigKey, str | None]
+"""What single keys are set to; those of topics that are gone and of brokers that do not answer are absent."""
+ConfigChanges: TypeAlias = Mapping[ConfigChange, str | None]
+"""Changes, each with the value that it replaces."""
+NoteErrors: TypeAlias = Callable[[Mapping[ConfigChange, ItemError]], object]
+"""Journals what came of changes: which were refused, and why."""
+IsSame: TypeAlias = Callable[[str | None, str | None], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOutcome:
+    """Which changes were refused and why, and which a read did not show in time, with what it showed; others are made.
+
+    `gone` are accepted ones of a topic or broker that no read shows any more.
+    """
+
+    refused: Mapping[ConfigChange, ItemError] = field(default_factory=dict)
+    unshown: Mapping[ConfigChange, str | None] = field(default_factory=dict)
+    gone: tuple[ConfigChange, ...] = ()
+
+
+class ConfigWriter:
+    """Reads and changes what is set on topics and brokers; every change stands in a journal before it is made.
+
+    `what` names the settings in warnings. Kafka has no compare-and-set: what another process writes between a read and
+    a write is overwritten.
+    """
+
+    def __init__(self, admin: ClusterAdmin, clock: Clock, retrier: Retrier, what: str, is_same: IsSame = eq) -> None:
+        self._admin, self._clock, self._retrier, self._what, self._is_same = admin, clock, retrier, what, is_same
+
+    def configs(self, kind: ResourceKind, names: Collection[str]) -> Configs:
+        """What is set on the topics that exist, or on the brokers that answer."""
+        if not names:
+            return {}
+        return self._retrier.call(f"reading {self._what}", lambda: self._admin.dynamic_configs(kind, sorted(names)))
+
+    def values(self, keys: Collection[ConfigKey]) -> ConfigValues:
+        """What single keys are set to now."""
+        own = {kind: self.configs(kind, {k.name for k in keys if k.kind is kind}) for kind in ResourceKind}
+        return {k: own[k.kind][k.name].get(k.key) for k in keys if k.name in own[k.kind]}
+
+    def write(self, changes: ConfigChanges, intend: Callable[[ConfigChanges], NoteErrors]) -> WriteOutcome:
+        """Make the changes, and wait until they show; `intend` journals those of a call before it is made."""
+        refused: dict[ConfigChange, ItemError] = {}
+        for call in _calls(changes):
+            note_errors = intend(call)
+            answers = self._retrier.call(f"changing {self._what}", partial(self._admin.alter_configs, list(call)))
+            errors = {c: e for c in call if (e := answers.get(c)) is not None}
+            note_errors(errors)
+            refused |= errors
+        accepted = [c for c in changes if c not in refused]
+        return replace(wait_until_shown(self._clock, accepted, self.values, self._is_same), refused=refused)
+
+
+def noted_before(_: ConfigChanges) -> NoteErrors:
+    """Journals nothing: for changes of which a journal has the intent, with those of other effects."""
+    return lambda _: None
+
+
+def _calls(changes: ConfigChanges) -> Iterator[ConfigChanges]:
+    """Cut changes into calls; one key of one resource appears once in a call (Kafka refuses duplicates)."""
+    call: dict[ConfigChange, str | None] = {}
+    keys: set[ConfigKey] = set()
+    for change, earlier in changes.items():
+        if call and (key_of(change) in keys or len(call) >= CALL_SIZE):
+            yield call
+            call, keys = {}, set()
+        call[change] = earlier
+        keys.add(key_of(change))
+    if call:
+        yield call
+
+
+def wait_until_shown(
+    clock: Clock,
+    changes: Iterable[ConfigChange],
+    read: Callable[[Collection[ConfigKey]], ConfigValues],
+    is_same: IsSame = eq,
+) -> WriteOutcome:
+    """Read until the changes show, for `SHOW_TIMEOUT_S` at most; what another process wrote meanwhile is not shown."""
+    waiting = list(changes)
+
+    def look() -> ConfigValues:
+        found = read({key_of(c) for c in waiting})
+        waiting[:] = [c for c in waiting if key_of(c) not in found or not shows(c, found[key_of(c)], is_same)]
+        return found
+
+    last = look_until(clock, SHOW_TIMEOUT_S, look, lambda _: not waiting, every_s=0.2)
+    unshown = {c: last[key_of(c)] for c in waiting if key_of(c) in last}
+    return WriteOutcome(unshown=unshown, gone=tuple(c for c in waiting if c not in unshown))
 
 
 def read_usual_min_isr(admin: ClusterAdmin, alive: Sequence[int]) -> int:

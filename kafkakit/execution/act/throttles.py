@@ -17,9 +17,9 @@ from kafkakit.core.quantities import count_of
 from kafkakit.core.text import shell_command
 from kafkakit.execution.act.journal_files import DiskFile, LineFile
 from kafkakit.execution.act.moves import LogDirs
-from kafkakit.execution.act.retrier import Retrier
+from kafkakit.execution.act.retrier import ConfigChanges, ConfigWriter, NoteErrors, Retrier
 from kafkakit.execution.act.run_journal import RunJournal, existing_journal, plan_of
-from kafkakit.execution.decide.journal import ConfigKey, JournalSubject, RateHold, RunState, change_to_data
+from kafkakit.execution.decide.journal import ConfigKey, JournalSubject, RateHold, RunState, change_to_data, key_of
 from kafkakit.execution.decide.plan_state import LiveState, MoveGoal, list_items
 from kafkakit.execution.decide.runs import (
     Commands,
@@ -47,13 +47,12 @@ from kafkakit.execution.decide.throttle import (
     rate_changes,
     removal_changes,
     restore_changes,
-    shows,
     split_list,
     surplus_entries,
     wanted_entries,
     wanted_rates,
 )
-from kafkakit.ports.acting import Clock, Reporter, looks, repeat_every
+from kafkakit.ports.acting import Clock, Reporter, repeat_every
 from kafkakit.ports.admin import ClusterAdmin
 
 SILENCE_S = 20.0  # by then a broker that hangs has lost its session
@@ -67,7 +66,7 @@ class Throttles:
     ) -> None:
         self._admin, self._clock, self._journal, self._reporter = admin, clock, journal, reporter
         self._retrier = retrier
-        self._configs = ConfigWriter(admin, clock, journal, retrier)
+        self._configs = ThrottleWriter(admin, clock, journal, retrier)
         self._lists = ThrottleLists(self._configs, journal, reporter)
         self._set: dict[ConfigKey, int] = {}
         self._told: set[ConfigKey] = set()
@@ -230,7 +229,7 @@ class Throttles:
             self._reporter.warn(f"broker {key.name}: another process changed {key.key} meanwhile; left as it is")
             self._told.add(key)
         refused = self._configs.write(JournalSubject.THROTTLE, changes)
-        failed = {ConfigKey(c.kind, c.name, c.key) for c in refused}
+        failed = {key_of(c) for c in refused}
         self._set |= {k: r for k, r in todo.items() if k not in failed}
         still = self._alive() if refused else set()
         return sorted({int(k.name) for k in silent}), {c: e for c, e in refused.items() if int(c.name) in still}
@@ -262,7 +261,7 @@ class Throttles:
             return
         now = self._configs.brokers({k.name for k in held})
         changes, settled, foreign = restore_changes(held, now)
-        self._note(self._configs.write(JournalSubject.RESTORE, [(c, None) for c in changes]))
+        self._note(self._configs.write(JournalSubject.RESTORE, dict.fromkeys(changes)))
         for key in [k for k in foreign if k not in self._told]:
             self._reporter.warn(f"broker {key.name}: another process changed {key.key} meanwhile; left as it is")
         self._release([*settled, *foreign])
@@ -274,7 +273,7 @@ class Throttles:
             self._journal.check(JournalSubject.RELEASED, {"keys": [k.as_data() for k in keys]})
 
     def _note(self, refused: Mapping[ConfigChange, ItemError]) -> None:
-        self._reasons |= {ConfigKey(c.kind, c.name, c.key): str(e) for c, e in refused.items()}
+        self._reasons |= {key_of(c): str(e) for c, e in refused.items()}
 
 
 def _alive_in(live: LiveState) -> set[int]:
@@ -285,70 +284,48 @@ def _refusals(refused: Mapping[ConfigChange, ItemError]) -> list[str]:
     return [f"broker {c.name} does not take the throttle: {e}" for c, e in refused.items()]
 
 
-CALL_SIZE = 200
-"""Changes a call: far below the 10,000 that Kafka takes, so that a journal line stays readable."""
-SHOW_TIMEOUT_S = 20.0
-Change = tuple[ConfigChange, str | None]
-Answers = Mapping[ConfigChange, ItemError | None]
-
-
-class ConfigWriter:
-    """Reads and changes configurations; every change stands in the journal before it is made."""
+class ThrottleWriter:
+    """Reads and changes throttles; every change stands in the run's journal before it is made."""
 
     def __init__(self, admin: ClusterAdmin, clock: Clock, journal: RunJournal, retrier: Retrier) -> None:
-        self._admin, self._clock, self._journal, self._retrier = admin, clock, journal, retrier
+        self._journal, self._writer = journal, ConfigWriter(admin, clock, retrier, "throttles")
 
-    def topics(self, names: set[str]) -> Configs:
+    def topics(self, names: Collection[str]) -> Configs:
         """What is set on the topics that exist."""
-        return self._configs(ResourceKind.TOPIC, names)
+        return self._writer.configs(ResourceKind.TOPIC, names)
 
-    def brokers(self, names: set[str]) -> Configs:
+    def brokers(self, names: Collection[str]) -> Configs:
         """What is set on the brokers that answer."""
-        return self._configs(ResourceKind.BROKER, names)
+        return self._writer.configs(ResourceKind.BROKER, names)
 
-    def write(self, what: JournalSubject, changes: Sequence[Change]) -> dict[ConfigChange, ItemError]:
-        """Journal and make the changes (each with the value it replaces), wait until they show; returns those refused.
+    def write(self, what: JournalSubject, changes: ConfigChanges) -> dict[ConfigChange, ItemError]:
+        """Make changes and wait until they show; returns those refused.
 
-        Raises `OperationFailedError` when an accepted change does not show.
+        A topic or broker that is gone by now has nothing to show. Raises `OperationFailedError` when an accepted change
+        does not show.
         """
-        refused: dict[ConfigChange, ItemError] = {}
-        for call in _calls(changes):
-            seq = self._journal.intent(what, {"changes": [change_to_data(c, earlier) for c, earlier in call]})
-            only = [c for c, _ in call]
-            answers = self._alter(only)
-            errors = {i: answers.get(c) for i, c in enumerate(only) if answers.get(c) is not None}
-            self._journal.effect(seq, {"refused": sorted(errors), "errors": [str(e) for e in errors.values()]})
-            refused |= {only[i]: e for i, e in errors.items() if e is not None}
-        self._await([c for c, _ in changes if c not in refused])
-        return refused
 
-    def _alter(self, changes: list[ConfigChange]) -> Answers:
-        return self._retrier.call("changing throttles", lambda: self._admin.alter_configs(changes))
+        def intend(call: ConfigChanges) -> NoteErrors:
+            seq = self._journal.intent(what, {"changes": [change_to_data(c, earlier) for c, earlier in call.items()]})
+            return lambda errors: self._journal.effect(
+                seq,
+                {
+                    "refused": [i for i, c in enumerate(call) if c in errors],
+                    "errors": [str(e) for e in errors.values()],
+                },
+            )
 
-    def _await(self, changes: Sequence[ConfigChange]) -> None:
-        """Poll until a read shows the changes; a topic or broker that is gone by now has nothing to show."""
-        pending = list(changes)
-        for is_last in looks(self._clock, SHOW_TIMEOUT_S, 0.2):
-            brokers = self.brokers({c.name for c in pending if c.kind is ResourceKind.BROKER})
-            topics = self.topics({c.name for c in pending if c.kind is ResourceKind.TOPIC})
-            found = {ResourceKind.BROKER: brokers, ResourceKind.TOPIC: topics}
-            pending = [c for c in pending if c.name in found[c.kind] and not shows(c, found[c.kind])]
-            if not pending:
-                return
-            if is_last:
-                names = list_items([f"{c.kind} {c.name} {c.key}" for c in pending])
-                raise OperationFailedError(f"a throttle change was accepted but does not show: {names}")
-
-    def _configs(self, kind: ResourceKind, names: set[str]) -> Configs:
-        if not names:
-            return {}
-        return self._retrier.call("reading throttles", lambda: self._admin.dynamic_configs(kind, sorted(names)))
+        outcome = self._writer.write(changes, intend)
+        if outcome.unshown:
+            names = list_items([f"{c.kind} {c.name} {c.key}" for c in outcome.unshown])
+            raise OperationFailedError(f"a throttle change was accepted but does not show: {names}")
+        return dict(outcome.refused)
 
 
 class ThrottleLists:
     """Our entries in topics' lists; which are ours is known from the journal."""
 
-    def __init__(self, configs: ConfigWriter, journal: RunJournal, reporter: Reporter) -> None:
+    def __init__(self, configs: ThrottleWriter, journal: RunJournal, reporter: Reporter) -> None:
         self._configs, self._journal, self._reporter = configs, journal, reporter
 
     def list_capacity(self, goals: Sequence[MoveGoal], rates: BrokerRates) -> ListCapacity:
@@ -362,7 +339,7 @@ class ThrottleLists:
         """Add the goals' entries; returns what topics that still exist refuse."""
         wanted = wanted_entries(goals, rates)
         changes = entry_changes(wanted, self._configs.topics({k.name for k in wanted}))
-        refused = self._configs.write(JournalSubject.THROTTLE, [(c, None) for c in changes])
+        refused = self._configs.write(JournalSubject.THROTTLE, dict.fromkeys(changes))
         present = self._configs.topics({c.name for c in refused})
         return {c: e for c, e in refused.items() if c.name in present}
 
@@ -376,10 +353,10 @@ class ThrottleLists:
         held = self._journal.state.entries
         whole = [k for k, entries in wanted.items() if set(held.get(k, ())) <= set(entries)]
         topics = self._configs.topics({k.name for k in wanted})
-        refused = self._configs.write(JournalSubject.RESTORE, [(c, None) for c in removal_changes(wanted, topics)])
+        refused = self._configs.write(JournalSubject.RESTORE, dict.fromkeys(removal_changes(wanted, topics)))
         # A run that was cut may have emptied a list without writing that down: what is there now decides.
         topics = self._configs.topics({k.name for k in wanted})
-        refused |= self._configs.write(JournalSubject.RESTORE, [(c, None) for c in empty_list_changes(whole, topics)])
+        refused |= self._configs.write(JournalSubject.RESTORE, dict.fromkeys(empty_list_changes(whole, topics)))
         self._release(topics, [k for k in wanted if k in self._journal.state.entries])
         return refused
 
@@ -395,21 +372,6 @@ class ThrottleLists:
                 released.append(key)
         if released:
             self._journal.check(JournalSubject.RELEASED, {"keys": [k.as_data() for k in released]})
-
-
-def _calls(changes: Sequence[Change]) -> Iterator[list[Change]]:
-    """Cut changes into calls; one key of one resource appears once in a call (Kafka refuses duplicates)."""
-    call: list[Change] = []
-    keys: set[ConfigKey] = set()
-    for change, earlier in changes:
-        key = ConfigKey(change.kind, change.name, change.key)
-        if call and (key in keys or len(call) >= CALL_SIZE):
-            yield call
-            call, keys = [], set()
-        call.append((change, earlier))
-        keys.add(key)
-    if call:
-        yield call
 
 
 def unaccounted_topics(admin: ClusterAdmin, retrier: Retrier, plan: Plan, state: RunState) -> tuple[str, ...]:

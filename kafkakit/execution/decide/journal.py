@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
-from kafkakit.core.journal_lines import Grammar, Line, LinesText, RecordKind, decode_lines, replay_lines
+from kafkakit.core.journal_lines import Grammar, Line, LinesText, RecordKind, decode_lines, read_data, replay_lines
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.execution.decide.schedule.work import BrokerRates, rates_from_data
 
@@ -31,6 +31,18 @@ class ConfigKey(NamedTuple):
     def as_data(self) -> dict[str, str]:
         """The key as journal data."""
         return {"kind": self.kind.value, "name": self.name, "key": self.key}
+
+
+def key_of(change: ConfigChange) -> ConfigKey:
+    """The key that a change is about."""
+    return ConfigKey(change.kind, change.name, change.key)
+
+
+def change_of(key: ConfigKey, value: str | None) -> ConfigChange:
+    """The change that sets a key to a value; None takes away what is set."""
+    kind, name, text = key
+    op = ConfigOp.DELETE if value is None else ConfigOp.SET
+    return ConfigChange(kind=kind, name=name, key=text, op=op, value=value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,17 +325,8 @@ def _take_check(state: RunState, record: Record) -> RunState:
             wanted=state.wanted or _wanted_rates(data),
         )
     if record.what is JournalSubject.SCHEDULE:
-        promise = Promise(
-            made_at=record.time,
-            promised_s=float(data["promised_s"]),
-            bound_s=float(data["bound_s"]),
-            total_bytes=int(data["total_bytes"]),
-            steps=int(data["steps"]),
-            least_s=data.get("least_s"),
-            most_s=data.get("most_s"),
-        )
         # A run that continues in a second round still has to keep what it said first.
-        return replace(state, promise=state.promise or promise)
+        return replace(state, promise=state.promise or read_data({**data, "made_at": record.time}, Promise))
     if record.what in (JournalSubject.PAUSE, JournalSubject.CONTINUE):
         return replace(state, paused=record.what is JournalSubject.PAUSE)
     if record.what is JournalSubject.RATES:

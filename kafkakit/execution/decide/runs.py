@@ -26,7 +26,7 @@ from kafkakit.core.plan import Plan
 from kafkakit.core.quantities import count_of
 from kafkakit.core.text import ShellCommand
 from kafkakit.execution.decide import throttle as keys
-from kafkakit.execution.decide.journal import ConfigKey, Promise, RateHold, RunState, change_to_data
+from kafkakit.execution.decide.journal import ConfigKey, Promise, RateHold, RunState, change_to_data, key_of
 from kafkakit.execution.decide.plan_state import LiveState, PartitionVerdict, list_items
 from kafkakit.execution.decide.run_rules import RunRules, ScheduleLimits
 from kafkakit.execution.decide.schedule.work import BrokerRates, RateRequest, rates_to_data
@@ -285,7 +285,7 @@ class RecoveredThrottles:
         values += [(k, ConfigOp.APPEND, ",".join(v)) for k, v in sorted(self.entries.items())]
         changes = [ConfigChange(kind=k.kind, name=k.name, key=k.key, op=op, value=v) for k, op, v in values]
         return {
-            "changes": [change_to_data(c, self.earlier.get(ConfigKey(c.kind, c.name, c.key))) for c in changes],
+            "changes": [change_to_data(c, self.earlier.get(key_of(c))) for c in changes],
             "rates": None if self.wanted is None else rates_to_data(self.wanted),
             "targets": [[*k, list(v)] for k, v in sorted(self.lists.items())],
         }

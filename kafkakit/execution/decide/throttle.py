@@ -4,12 +4,13 @@ Lists are exact (`partition:broker`), never `*`: a wildcard counts in-sync traff
 move at zero. What others put there stays.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import eq
 
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
 from kafkakit.core.model import TopicPartition
-from kafkakit.execution.decide.journal import ConfigKey, RateHold
+from kafkakit.execution.decide.journal import ConfigKey, RateHold, change_of
 from kafkakit.execution.decide.plan_state import LIST_LIMIT, MoveGoal, list_items
 from kafkakit.execution.decide.schedule.work import BrokerRates
 
@@ -58,13 +59,13 @@ def rate_changes(
     held: Mapping[ConfigKey, RateHold],
     brokers: Configs,
     under: Mapping[ConfigKey, RateHold],
-) -> tuple[list[tuple[ConfigChange, str | None]], list[ConfigKey]]:
+) -> tuple[dict[ConfigChange, str | None], list[ConfigKey]]:
     """(changes that set the wanted rates, each with the value it replaces; keys that others changed since we set them).
 
     A rate that is there already needs no change. What others changed is theirs and is left alone. Of a rate `under`
     ours, the pacer's, the value before it is the earlier one: the pacer may be gone when ours goes.
     """
-    changes: list[tuple[ConfigChange, str | None]] = []
+    changes: dict[ConfigChange, str | None] = {}
     foreign: list[ConfigKey] = []
     for key, rate in sorted(wanted.items()):
         now, hold = brokers.get(key.name, {}).get(key.key), held.get(key)
@@ -73,7 +74,7 @@ def rate_changes(
         elif now != str(rate):
             below = under.get(key)
             earlier = below.earlier if below is not None and now in below.ours else now
-            changes.append((_change(key, ConfigOp.SET, str(rate)), earlier))
+            changes[change_of(key, str(rate))] = earlier
     return changes, foreign
 
 
@@ -179,7 +180,7 @@ def removal_changes(held: Mapping[ConfigKey, Sequence[str]], topics: Configs) ->
 
 def empty_list_changes(keys: Iterable[ConfigKey], topics: Configs) -> list[ConfigChange]:
     """DELETE changes for lists that are set but hold nothing: SUBTRACT of all entries leaves that behind."""
-    return [_change(k, ConfigOp.DELETE, None) for k in sorted(keys) if topics.get(k.name, {}).get(k.key) == ""]
+    return [change_of(k, None) for k in sorted(keys) if topics.get(k.name, {}).get(k.key) == ""]
 
 
 def restore_changes(
@@ -198,8 +199,7 @@ def restore_changes(
             continue
         now = brokers[key.name].get(key.key)
         if now in hold.ours and now != hold.earlier:
-            op = ConfigOp.DELETE if hold.earlier is None else ConfigOp.SET
-            changes.append(_change(key, op, hold.earlier))
+            changes.append(change_of(key, hold.earlier))
         elif now == hold.earlier:
             settled.append(key)
         else:
@@ -233,12 +233,11 @@ def _reasons_text(keys: Iterable[ConfigKey], reasons: Mapping[ConfigKey, str]) -
     return f" ({list_items(reported)})" if reported else ""
 
 
-def shows(change: ConfigChange, now: Configs) -> bool:
-    """True when a read shows the change's effect (reads lag behind writes by a moment)."""
-    value = now.get(change.name, {}).get(change.key)
+def shows(change: ConfigChange, value: str | None, is_same: Callable[[str | None, str | None], bool] = eq) -> bool:
+    """True when the value that was read is one after the change (reads lag behind writes by a moment)."""
     match change.op:
         case ConfigOp.SET:
-            return value == change.value
+            return is_same(value, change.value)
         case ConfigOp.DELETE:
             return value is None
         case ConfigOp.APPEND:

@@ -14,7 +14,7 @@ from kafkakit.core.columns import without_collector
 from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import Place
 from kafkakit.core.quantities import format_bytes, format_span
-from kafkakit.lint.decide.documents import (
+from kafkakit.core.yaml_json import (
     DUPLICATE_KEY,
     MAX_LINES,
     UNPARSABLE,
@@ -29,8 +29,8 @@ from kafkakit.lint.decide.documents import (
     read_json,
     read_yaml,
 )
-from kafkakit.lint.decide.documents import Mapping as MappingNode
-from kafkakit.lint.decide.documents import Sequence as SequenceNode
+from kafkakit.core.yaml_json import Mapping as MappingNode
+from kafkakit.core.yaml_json import Sequence as SequenceNode
 from kafkakit.lint.decide.kinds import (
     ansible,
     containers,

@@ -17,8 +17,8 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from kafkakit.core.findings import FailOn, Finding
+from kafkakit.core.yaml_json import UNPARSABLE, Document, Mapping, MappingEntry, Node, Scalar
 from kafkakit.lint.decide.decision import LintRequest, LintRun, estate_of, fix_of, lint
-from kafkakit.lint.decide.documents import UNPARSABLE, Document, Mapping, MappingEntry, Node, Scalar
 from kafkakit.lint.decide.files import FileReading, read_text, without_selector
 from kafkakit.lint.decide.kinds.kind import LITERAL, without_secret
 from kafkakit.lint.decide.pieces import Pieces

@@ -17,14 +17,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import Any
 
 import msgspec
 
+from kafkakit.core.documents import decode_tree
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.findings import FailOn, Place, Severity
-from kafkakit.lint.decide.documents import Document, Node, Scalar
-from kafkakit.lint.decide.documents import Mapping as Tree
+from kafkakit.core.yaml_json import Document, Node, Scalar
+from kafkakit.core.yaml_json import Mapping as Tree
 from kafkakit.lint.decide.pieces import FileProblem
 from kafkakit.rules.effective import BrokerConfig, TopicConfig, to_int
 from kafkakit.rules.rule import Fix, Limits, LintRule, Needs, Subject, Violation, Violations
@@ -129,13 +129,8 @@ def read_lint_config(
     """
     if document is None:
         return LintConfig(settings=LintSettings(), rules=tuple(rules))
-    if document.problems:
-        first = document.problems[0]
-        raise InputError(f"{document.path}:{document.place(first.at).line}", first.message)
-    try:
-        given = msgspec.convert(_plain_value(document.roots[0]) if document.roots else {}, LintSettings, strict=False)
-    except msgspec.ValidationError as error:
-        raise InputError(document.path, " ".join(str(error).split())) from None
+    document.require_sound()
+    given = decode_tree(document, LintSettings, strict=False)
     own = tuple(template_rule(rule, document.path) for rule in given.organisation_rules)
     known = (*rules, *load_plugins(given.plugins), *own)
     twice = (
@@ -196,14 +191,6 @@ def _place_of(document: Document, text: str) -> Place:
         else:
             queue += node.items
     return Place(document.path, 1)
-
-
-def _plain_value(node: Node) -> Any:
-    if isinstance(node, Scalar):
-        return None if node.is_null else node.text
-    if isinstance(node, Tree):
-        return {name: _plain_value(entry.value) for name, entry in node.entries.items()}
-    return [_plain_value(item) for item in node.items]
 
 
 LIMITS_OF: dict[RuleSet, Limits] = {

@@ -18,7 +18,7 @@ from kafkakit.execution.act.journal_files import DiskFile, LineFile
 from kafkakit.execution.act.leases import ClusterAccess
 from kafkakit.execution.act.retrier import Retrier, RetryingReader
 from kafkakit.execution.act.run_journal import RunJournal, existing_journal, is_journal_of, plan_of, read_run_state
-from kafkakit.execution.act.throttles import ConfigWriter, Throttles, find_lost, unaccounted_topics
+from kafkakit.execution.act.throttles import Throttles, ThrottleWriter, find_lost, unaccounted_topics
 from kafkakit.execution.decide.journal import CLOSED, COMPLETE, ConfigKey, JournalSubject, RunState
 from kafkakit.execution.decide.plan_state import (
     DROPPED,
@@ -164,11 +164,11 @@ def _remove_others(
     reader = RetryingReader(admin, clock, retrier)
     lists = {item.key for item in items if item.key.kind is ResourceKind.TOPIC}
     reader.require_rights(CLEANUP, reader.live(()), {key.name for key in lists})
-    writer = ConfigWriter(admin, clock, journal, retrier)
+    writer = ThrottleWriter(admin, clock, journal, retrier)
     try:
         refused = writer.write(JournalSubject.RESTORE, foreign_changes(items))
         emptied = empty_list_changes(lists, writer.topics({key.name for key in lists}))
-        refused |= writer.write(JournalSubject.RESTORE, [(c, "") for c in emptied])
+        refused |= writer.write(JournalSubject.RESTORE, dict.fromkeys(emptied, ""))
     except LeaseLostError:
         raise
     except KafkakitError as error:

@@ -13,7 +13,7 @@ from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import Reassignment, TopicPartition
 from kafkakit.core.text import few_of, option_word, quote
-from kafkakit.execution.decide.journal import ConfigKey
+from kafkakit.execution.decide.journal import ConfigKey, change_of
 from kafkakit.execution.decide.plan_state import LiveState
 from kafkakit.execution.decide.status import owner_of
 from kafkakit.execution.decide.status_looks import KnownRun
@@ -278,16 +278,14 @@ def split_unchanged(
     return tuple(agreed), tuple(changed)
 
 
-def foreign_changes(items: Iterable[ForeignThrottle]) -> list[tuple[ConfigChange, str | None]]:
+def foreign_changes(items: Iterable[ForeignThrottle]) -> dict[ConfigChange, str | None]:
     """The changes that remove them, each with the value that it removes; lists that this empties are still set."""
-    found: list[tuple[ConfigChange, str | None]] = []
+    found: dict[ConfigChange, str | None] = {}
     for item in items:
         kind, name, key = item.key
         if kind is ResourceKind.BROKER:
-            found.append((ConfigChange(kind=kind, name=name, key=key, op=ConfigOp.DELETE, value=None), item.value))
+            found[change_of(item.key, None)] = item.value
         else:
             parts = pieces(split_list(item.value))
-            found += [
-                (ConfigChange(kind=kind, name=name, key=key, op=ConfigOp.SUBTRACT, value=part), part) for part in parts
-            ]
+            found |= {ConfigChange(kind=kind, name=name, key=key, op=ConfigOp.SUBTRACT, value=p): p for p in parts}
     return found

@@ -121,7 +121,7 @@ def mappings(
     ] = None,
     broker: Broker = None,
 ) -> int:
-    """List the brokers with a replica of a topic, or the topics with a replica on a broker.
+    """List the brokers of a topic, or the topics of a broker.
 
     Examples:
 
@@ -184,7 +184,9 @@ def translate_offsets(
         str, typer.Option("--alias", metavar="NAME", help="MirrorMaker 2's alias of the upstream cluster.")
     ] = "source",
 ) -> int:
-    """Translate a group's offsets from the upstream cluster to this one, by MirrorMaker 2's checkpoints.
+    """Translate a group's offsets to this cluster.
+
+    MirrorMaker 2's checkpoints of the upstream cluster say which offsets these are.
 
     MirrorMaker translates down to the last offset sync. local_end_offset is how far up the true offset may be, and
     may_repeat how many records are read twice at most; both need its offset syncs on this cluster, or --upstream.
@@ -264,7 +266,7 @@ def apply(
     consent: Consent,
     prune: Prune = None,
 ) -> int:
-    """Give topics and brokers the tags that a file asks for, after showing what changes.
+    """Give topics and brokers the tags of a file.
 
     The file lists rules under `topics` and `brokers`; each has `tags` and either `names` or a query in `where`. A tag
     that no rule names stays. An object whose tags another process changes meanwhile is left as it is and reported.
@@ -318,7 +320,9 @@ def import_labels(
     ] = False,
     prune: Prune = None,
 ) -> int:
-    """Turn labels of Kubernetes pods and nodes into broker tags.
+    """Turn labels of Kubernetes pods into broker tags.
+
+    Labels of their nodes count as well.
 
     Prints a file for registry apply, or applies it. A pod's labels override its node's labels.
 
@@ -351,7 +355,7 @@ def import_labels(
 def create(
     ctx: typer.Context, name: TopicName, topic: NewTopicOptions, registry: RegistryPlace, consent: Consent
 ) -> int:
-    """Create a topic with its tags, spread evenly over brokers, in different racks.
+    """Create a topic with tags, spread over racks.
 
     Examples:
 
@@ -372,7 +376,9 @@ def create(
 
 @with_option_groups
 def delete(ctx: typer.Context, name: TopicName, registry: RegistryPlace, consent: Consent) -> int:
-    """Delete a topic with all its records; its tags go with the next cleanup.
+    """Delete a topic with all its records.
+
+    Its tags go with the next cleanup.
 
     Examples:
 
@@ -407,7 +413,9 @@ def history(
     since: Annotated[str, typer.Option("--since", metavar="DURATION", help="How far back.")] = "90d",
     limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, help="Show at most this many changes.")] = 100,
 ) -> int:
-    """Show who changed which tags, newest first, including topics and brokers that are gone.
+    """Show who changed which tags, newest first.
+
+    Topics and brokers that are gone are included.
 
     A change by another program, such as kafka-kit's registry, is marked as such.
 
@@ -448,7 +456,9 @@ def cleanup(
         bool, typer.Option("--force", help="Clean up no matter how many tagged topics or brokers are gone.")
     ] = False,
 ) -> int:
-    """Mark the tags of topics and brokers that no longer exist, and delete tags that were marked long ago.
+    """Mark and delete tags of what no longer exists.
+
+    Tags are marked first, and deleted when they were marked long ago.
 
     registry serve does the same every 20 minutes. The marks are kafka-kit's, whose program may run beside this one.
     Deleted tags stay in the history. On a terminal the changes are shown and confirmed first; a timer is not asked,
@@ -547,7 +557,9 @@ class MigrationChoice:
 
 @with_option_groups
 def migrate(ctx: typer.Context, choice: MigrationChoice, consent: Consent) -> int:
-    """Copy all tags and their history from one store to another, and compare both afterwards.
+    """Copy all tags and their history to another store.
+
+    Both are compared afterwards.
 
     The source is only read. Given again after an interruption, the command copies what is left.
 

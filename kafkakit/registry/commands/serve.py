@@ -350,7 +350,7 @@ def serve(
     ] = None,
     dry_run: DryRun = False,
 ) -> int:
-    """Answer questions about topics and brokers over HTTP and gRPC, and change tags and topics, until stopped.
+    """Serve topics, brokers and tags over HTTP and gRPC.
 
     Calls, paths, messages and flags are the same as kafka-kit's registry, and so are the tags in ZooKeeper. Reads are
     answered from the last reading of the cluster, whose age each reply states; they include at once what was written

@@ -14,10 +14,12 @@ from typing import Any
 
 import msgspec
 
+from kafkakit.core.documents import decode_tree
 from kafkakit.core.errors import InputError
 from kafkakit.core.options import parsed_option
 from kafkakit.core.rpc import RpcCode, RpcError, is_from_another_page, is_loopback, unknown_name
 from kafkakit.core.text import sanitize
+from kafkakit.core.yaml_json import ANY_FILE, sound_document
 from kafkakit.registry.decide.tags import CallRole
 
 MAX_CALLERS = 1000
@@ -111,10 +113,7 @@ def read_access(data: bytes, source: str) -> dict[str, Caller]:
     The file is YAML: `callers:` with, for each, `name`, `sha256` (of the token, in hex), `roles` (read, tag, create,
     delete) and, optionally, `topics` and `brokers`. It holds no secret.
     """
-    try:
-        document = msgspec.yaml.decode(data, type=_Document)
-    except (msgspec.DecodeError, RecursionError, ValueError) as error:
-        raise InputError(source, f"is not a list of callers: {' '.join(str(error).split())[:200]}") from None
+    document = decode_tree(sound_document(data, source, ANY_FILE), _Document, prefix="is not a list of callers: ")
     if len(document.callers) > MAX_CALLERS:
         raise InputError(source, f"names more than {MAX_CALLERS} callers")
     found: dict[str, Caller] = {}
@@ -163,10 +162,7 @@ class JwtRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 def read_jwt_rules(data: bytes, source: str) -> JwtRules:
     """The rules of a YAML file; `InputError` for unsound ones."""
-    try:
-        rules = msgspec.yaml.decode(data, type=JwtRules)
-    except (msgspec.DecodeError, RecursionError, ValueError) as error:
-        raise InputError(source, f"has no rules for JWTs: {' '.join(str(error).split())[:200]}") from None
+    rules = decode_tree(sound_document(data, source, ANY_FILE), JwtRules, prefix="has no rules for JWTs: ")
     if not rules.issuer or not rules.audience:
         raise InputError(source, "issuer and audience must be given")
     if bool(rules.jwks_file) == bool(rules.jwks_url):

@@ -5,6 +5,7 @@ changes a broker's file and restarts the broker.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from glob import escape
 from itertools import groupby
 from operator import not_
@@ -14,7 +15,6 @@ from kafkakit.core.cluster_facts import (
     CLUSTER_DEFAULT,
     ConfigChange,
     ConfigLayer,
-    ConfigOp,
     ItemError,
     LayeredValue,
     ResourceKind,
@@ -26,9 +26,17 @@ from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.text import few_of, shell_command
 from kafkakit.execution.act.journal_files import DiskFile, LineFile, LineJournal
-from kafkakit.execution.act.retrier import Retrier
-from kafkakit.execution.act.throttles import SHOW_TIMEOUT_S
-from kafkakit.execution.decide.journal import ConfigKey
+from kafkakit.execution.act.retrier import (
+    SHOW_TIMEOUT_S,
+    ConfigChanges,
+    ConfigValues,
+    ConfigWriter,
+    NoteErrors,
+    Retrier,
+    WriteOutcome,
+    wait_until_shown,
+)
+from kafkakit.execution.decide.journal import ConfigKey, change_of
 from kafkakit.lint.api import Pieces
 from kafkakit.lint.api_act import live_pieces
 from kafkakit.ports.acting import Clock, look_until, wait_until
@@ -61,7 +69,6 @@ from kafkakit.rollout.decide.settings import ClusterConfigs, PlannedStep, Settin
 
 RestartBroker = Callable[[int, Mapping[str, str | None]], str]
 """Puts settings into a broker's file (None takes one out) and restarts it; returns what went wrong, if anything."""
-Values = dict[ConfigKey, str | None]
 
 
 def key_of(change: SettingChange) -> ConfigKey:
@@ -128,7 +135,7 @@ class RolloutJournal(LineJournal[RolloutWord, RolloutState | None]):
 
 def refused_by_brokers(changes: Sequence[SettingChange], admin: ClusterAdmin) -> tuple[str, ...]:
     """Ask brokers whether they would take changes, which makes none; returns what they would not, in their words."""
-    altered = [_alteration(c) for c in changes]
+    altered = [change_of(key_of(c), c.after) for c in changes]
     answers = admin.check_configs(altered)
     keys: dict[tuple[str, str], list[str]] = {}
     for change, asked in zip(changes, altered, strict=True):
@@ -140,16 +147,24 @@ def refused_by_brokers(changes: Sequence[SettingChange], admin: ClusterAdmin) ->
     return tuple(f"{named} of {few_of(wheres)}: refused ({words})" for (named, words), wheres in places.items())
 
 
-def _alteration(change: SettingChange) -> ConfigChange:
-    op = ConfigOp.DELETE if change.after is None else ConfigOp.SET
-    return ConfigChange(kind=change.kind, name=change.name, key=change.key, op=op, value=change.after)
+def _refusals(errors: Mapping[ConfigChange, ItemError]) -> list[str]:
+    return [f"{where_of(c.kind, c.name)} {c.key}: refused ({error})" for c, error in errors.items()]
+
+
+def _describe_unshown(outcome: WriteOutcome) -> tuple[str, ...]:
+    """The changes that a read did not show in time; what somebody else wrote meanwhile is among them."""
+    seen = {c: show_value(c.key, value) for c, value in outcome.unshown.items()} | dict.fromkeys(outcome.gone, "gone")
+    return tuple(
+        f"{where_of(c.kind, c.name)} {c.key} was set to {show_value(c.key, c.value)} and is {shown}: another process "
+        "changed it"
+        for c, shown in seen.items()
+    )
 
 
 class SettingsWriter:
     """Makes the changes of a rollout and takes them back.
 
-    Kafka has no compare-and-set: what another process writes between our read and our write, a few milliseconds, is
-    overwritten. It is in the journal as ours then.
+    What another process writes in the few milliseconds between our read and our write is in the journal as ours then.
     """
 
     def __init__(
@@ -162,6 +177,7 @@ class SettingsWriter:
         settle_s: float,
     ) -> None:
         self._admin, self._clock, self._journal, self._retrier = admin, clock, journal, retrier
+        self._writer = ConfigWriter(admin, clock, retrier, "settings", is_same)
         self._restart_broker, self._settle_s = restart_broker, settle_s
 
     def carry_out(self, step: PlannedStep) -> tuple[str, ...]:
@@ -218,7 +234,7 @@ class SettingsWriter:
         """What another process changed after it was restored, and what is not known any more."""
 
         def look() -> tuple[str, ...]:
-            values: Values = {}
+            values: ConfigValues = {}
             for restart in (False, True):
                 keys = [t.key for t in restored if t.restart is restart]
                 values |= self.values(keys, restart=restart) if keys else {}
@@ -255,34 +271,24 @@ class SettingsWriter:
         running = self._retrier.call("reading settings", lambda: self._admin.broker_configs(ids)) if ids else {}
         return ReadBack(own=own, running=running)
 
-    def values(self, keys: Collection[ConfigKey], *, restart: bool = False) -> Values:
-        """What is set now; settings of topics that are gone and of brokers that do not answer are absent."""
-        found: Values = {}
-        if restart:
-            ids = sorted({int(k.name) for k in keys})
-            layers = self._retrier.call("reading settings", lambda: self._admin.broker_configs(ids, defaults=True))
-            for key in keys:
-                if (of_broker := layers.get(int(key.name))) is not None:
-                    value = of_broker.get(key.key)
-                    is_set = value is not None and value.layer is ConfigLayer.STATIC
-                    found[key] = value.value if value is not None and is_set else None
-            return found
-        for kind in ResourceKind:
-            names = sorted({k.name for k in keys if k.kind is kind})
-            if names:
-                own = self._retrier.call(
-                    "reading settings",
-                    lambda kind=kind, names=names: self._admin.dynamic_configs(kind, names),  # type: ignore[misc]
-                )
-                found |= {k: own[k.name].get(k.key) for k in keys if k.kind is kind and k.name in own}
+    def values(self, keys: Collection[ConfigKey], *, restart: bool = False) -> ConfigValues:
+        """What is set now; with `restart`, in files of brokers."""
+        if not restart:
+            return self._writer.values(keys)
+        found: ConfigValues = {}
+        ids = sorted({int(k.name) for k in keys})
+        layers = self._retrier.call("reading settings", lambda: self._admin.broker_configs(ids, defaults=True))
+        for key in keys:
+            if (of_broker := layers.get(int(key.name))) is not None:
+                value = of_broker.get(key.key)
+                is_set = value is not None and value.layer is ConfigLayer.STATIC
+                found[key] = value.value if value is not None and is_set else None
         return found
 
-    def _awaited(self, keys: Collection[ConfigKey], *, restart: bool) -> Values:
+    def _awaited(self, keys: Collection[ConfigKey], *, restart: bool) -> ConfigValues:
         """As `values`; a broker that restarts, maybe by the command of a process that was killed, is waited for."""
 
-        def look() -> Values:
-            return self.values(keys, restart=restart)
-
+        look = partial(self.values, keys, restart=restart)
         return look_until(self._clock, self._settle_s, look, lambda found: bool(found) or not restart)
 
     def _compared(self, step: PlannedStep) -> tuple[tuple[SettingChange, ...], tuple[str, ...]]:
@@ -307,34 +313,14 @@ class SettingsWriter:
 
     def _written(self, word: RolloutWord, changes: Sequence[SettingChange]) -> tuple[str, ...]:
         """Journal and make changes, and wait until they show."""
-        altered = [_alteration(c) for c in changes]
-        seq = self._journal.intend(word, changes)
-        answers = self._retrier.call("changing settings", lambda: self._admin.alter_configs(altered))
-        errors = tuple(
-            f"{c.where} {c.key}: refused ({error})"
-            for c, a in zip(changes, altered, strict=True)
-            if (error := answers.get(a)) is not None
-        )
-        self._journal.answered(seq, word, errors)
-        accepted = [c for c, a in zip(changes, altered, strict=True) if answers.get(a) is None]
-        return (*errors, *self._unshown(accepted))
+        planned = {change_of(key_of(c), c.after): c for c in changes}
 
-    def _unshown(self, changes: Iterable[SettingChange], *, restart: bool = False) -> tuple[str, ...]:
-        """The changes that a read does not show in time; what somebody else wrote meanwhile is among them."""
-        waiting = {key_of(c): c for c in changes}
+        def intend(call: ConfigChanges) -> NoteErrors:
+            seq = self._journal.intend(word, [planned[c] for c in call])
+            return lambda errors: self._journal.answered(seq, word, _refusals(errors))
 
-        def look() -> Values:
-            found = self.values(list(waiting), restart=restart)
-            for key in [k for k, c in waiting.items() if k in found and is_same(found[k], c.after)]:
-                del waiting[key]
-            return found
-
-        last = look_until(self._clock, SHOW_TIMEOUT_S, look, lambda _: not waiting, every_s=0.2)
-        return tuple(
-            f"{c.where} {c.key} was set to {show_value(c.key, c.after)} and is "
-            f"{show_value(c.key, last[key]) if key in last else 'gone'}: another process changed it"
-            for key, c in waiting.items()
-        )
+        outcome = self._writer.write({altered: c.before for altered, c in planned.items()}, intend)
+        return (*_refusals(outcome.refused), *_describe_unshown(outcome))
 
     def _restarted(self, word: RolloutWord, changes: Sequence[SettingChange]) -> tuple[str, ...]:
         """Have the operator's command change a broker's file and restart it, and wait until it runs with that."""
@@ -358,7 +344,8 @@ class SettingsWriter:
 
         if not wait_until(self._clock, self._settle_s, runs):
             return (f"broker {broker} did not come back within {self._settle_s:g} s",)
-        return self._unshown(changes, restart=True)
+        wanted, read = [change_of(key_of(c), c.after) for c in changes], partial(self.values, restart=True)
+        return _describe_unshown(wait_until_shown(self._clock, wanted, read, is_same))
 
     def _settled(self, step: PlannedStep) -> tuple[str, ...]:
         return self._rejoined(int(step.changes[0].name)) if step.restart else ()

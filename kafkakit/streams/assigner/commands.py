@@ -191,7 +191,7 @@ def simulate(
     )
 
 
-app = new_group("Assign partitions of streams to workers, and watch the streams' clusters.")
+app = new_group("Assign partitions to workers, and watch clusters.")
 app.command("run", cls=CliCommand, short_help="Run an Assigner.")(run)
 app.command("show", cls=CliCommand, short_help="Show the Assigner, clusters and workers.")(show)
 app.command("drain", cls=CliCommand, short_help="Take all partitions from a worker.")(drain)

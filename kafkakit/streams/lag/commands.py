@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kafkakit.streams.lag.decide.monitors import MonitorsLook
 
 
-app = new_group("Measure how far consumer groups are behind, in records and in time.")
+app = new_group("Measure how far groups are behind, in records and time.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

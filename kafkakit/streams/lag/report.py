@@ -63,17 +63,7 @@ def view_sections(
     lines = [*view.lines, *([view.others] if view.others is not None else [])]
     counted = view.level is not ViewLevel.PARTITION
     members = () if readers is None else member_columns(view.level)
-    columns = [
-        *kinds,
-        *members,
-        *(["partitions"] if counted else []),
-        "status",
-        "lag",
-        "lost",
-        "time lag",
-        "error bound",
-    ]
-    columns += ["measured from", "live lag", "eta", "retention left", "as of"]
+    columns = [*kinds, *members, *(name for name in _CELLS if counted or name != "partitions")]
     rows = []
     for number, line in enumerate(lines):
         is_rest = number == len(view.lines)
@@ -82,17 +72,7 @@ def view_sections(
             [
                 *names,
                 *(() if readers is None else [""] * len(members) if is_rest else member_cells(line, readers)),
-                *([line.partitions] if counted else []),
-                status_text(line),
-                NOT_KNOWN if line.unknown == line.partitions else line.lag,
-                line.lost,
-                span_text(line.backlog.estimate_ms),
-                range_text(line.backlog),
-                line.backlog.source.word,
-                span_text(line.live.estimate_ms),
-                eta_text(line),
-                "" if line.retention_left_ms is None else span_text(line.retention_left_ms),
-                age_text(line, at_ms),
+                *(_CELLS[name](line, at_ms) for name in columns[len(kinds) + len(members) :]),
             ]
         )
     for name, cells in (("lost", 0), ("retention left", "")):
@@ -169,6 +149,22 @@ def age_text(line: ViewLine, at_ms: int) -> str:
     if lag_ms >= 0 and time_ms >= 0 and abs(lag_ms - time_ms) >= _ONE_MOMENT_MS:
         return f"{_ago_text(at_ms, lag_ms)}, time lag {_ago_text(at_ms, time_ms)}"
     return _ago_text(at_ms, min(known))
+
+
+# What people see of a line, by the title of its column.
+_CELLS: Mapping[str, Callable[[ViewLine, int], object]] = {
+    "partitions": lambda line, _: line.partitions,
+    "status": lambda line, _: status_text(line),
+    "lag": lambda line, _: NOT_KNOWN if line.unknown == line.partitions else line.lag,
+    "lost": lambda line, _: line.lost,
+    "time lag": lambda line, _: span_text(line.backlog.estimate_ms),
+    "error bound": lambda line, _: range_text(line.backlog),
+    "measured from": lambda line, _: line.backlog.source.word,
+    "live lag": lambda line, _: span_text(line.live.estimate_ms),
+    "eta": lambda line, _: eta_text(line),
+    "retention left": lambda line, _: "" if line.retention_left_ms is None else span_text(line.retention_left_ms),
+    "as of": age_text,
+}
 
 
 def view_rows(view: LagView) -> tuple[tuple[object, ...], ...]:

@@ -22,7 +22,6 @@ from typing import Protocol
 import msgspec
 
 from kafkakit.config.keys import did_you_mean
-from kafkakit.config.yaml_text import yaml_items, yaml_list, yaml_place, yaml_root, yaml_scalar
 from kafkakit.core.cluster_facts import CommittedOffset, ItemError
 from kafkakit.core.documents import decode_json
 from kafkakit.core.errors import InfeasibleError, InputError, RefusedError
@@ -31,6 +30,7 @@ from kafkakit.core.query import Field, NumberField, TextField, compile_query, fi
 from kafkakit.core.query_text import parse_query
 from kafkakit.core.records import Headers, OutgoingRecord, Record
 from kafkakit.core.text import shell_command
+from kafkakit.core.yaml_json import list_of, sound_document
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, Mark, MarkState, OffsetRanges
 from kafkakit.streams.model.done_set import DoneSet
 from kafkakit.streams.model.kkm1.decode import read_kkm1
@@ -547,19 +547,19 @@ _KEYS = ("lane", "where")
 
 def read_rules(data: bytes, source: str) -> tuple[LaneRule, ...]:
     """The rules of a file; raises `InputError` with the line."""
-    root = yaml_root(data, source)
-    nodes = yaml_list(root)
+    document = sound_document(data, source)
+    nodes = list_of(document.root)
     if not nodes or len(nodes) > MAX_RULES:
         raise InputError(source, f"holds {len(nodes)} rules, 1 to {MAX_RULES} are read")
     found = []
     for node in nodes:
         texts: dict[str, str] = {}
-        for key, line, child in yaml_items(node, source, "a rule"):
+        for key, line, child in document.items(node, "a rule"):
             if key not in _KEYS:
                 hint = f"known keys are {', '.join(_KEYS)}"
                 raise InputError(f"{source}:{line}", f"unknown key {key!r:.60}{did_you_mean(key, _KEYS)}", hint=hint)
-            texts[key] = yaml_scalar(child, source, key)
+            texts[key] = document.scalar_text(child, key)
         if len(texts) < len(_KEYS):
-            raise InputError(yaml_place(source, node), "a rule has a lane and a query: lane: NAME, where: QUERY")
+            raise InputError(document.line_of(node), "a rule has a lane and a query: lane: NAME, where: QUERY")
         found.append(LaneRule(lane=texts["lane"], where=texts["where"]))
     return tuple(found)

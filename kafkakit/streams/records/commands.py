@@ -266,7 +266,7 @@ def quarantined_offsets(offsets: str) -> tuple[OffsetRanges, ScanStart]:
     return ranges, ScanStart(offset=ranges.first, end=ranges.end)
 
 
-bombs_app = new_group("Find batches that become too large when they are decompressed, and quarantine them.")
+bombs_app = new_group("Find batches too large to decompress; quarantine them.")
 bombs_app.command("quarantine", cls=CliCommand, short_help="Keep such batches in files, and let a group pass them.")(
     quarantine
 )

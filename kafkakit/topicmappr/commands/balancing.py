@@ -29,7 +29,7 @@ def rebalance(
     cluster: KafkaKitClusterOptions,
     verbose: Verbose = False,
 ) -> int:
-    """Balance bytes over brokers, copying as little as possible, with a proven lower bound.
+    """Balance bytes over brokers with the fewest bytes copied.
 
     Without a goal, kafka-kit's thresholds choose the brokers to offload and free space is balanced as far as they
     allow. With a goal (--band, --free-range, or only a budget) copies may leave any broker. The plan minimizes
@@ -55,7 +55,7 @@ def scale(
     cluster: KafkaKitClusterOptions,
     verbose: Verbose = False,
 ) -> int:
-    """Give new brokers their share of the bytes, copying as little as possible, with a proof.
+    """Give new brokers their share; fewest bytes copied.
 
     Like rebalance, but copies may leave every broker that is not new, and --brokers must name at least one that
     holds none of the topics yet. Writes map files (and a plan with --plan) and changes nothing on the cluster.
@@ -77,11 +77,16 @@ def add_brokers(
     cluster: KafkaKitClusterOptions,
     verbose: Verbose = False,
 ) -> int:
-    """Give new brokers their share of the bytes, copying as little as possible, with a proof.
+    """Bring added brokers within a band; fewest bytes copied.
 
     Every broker that holds the topics and every one in --brokers ends within --band of its share, by capacity.
     The brokers to add may hold replicas already. Exits 4 when the band cannot be reached, naming the nearest
     that can.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod topicmappr add-brokers --topics '.*' --brokers 1007,1008 --plan plan.json
     """
     return run_balance(ctx, request, tags, output, cluster, verbose=verbose)
 

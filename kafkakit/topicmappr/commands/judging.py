@@ -45,7 +45,7 @@ def check(
     cluster: KafkaKitClusterOptions,
     fail_on: FailFrom = FailOn.WARNING,
 ) -> int:
-    """Check the placement rules: racks, in-sync replicas, shares of space and leaders, disks.
+    """Check racks, in-sync replicas, disks, shares.
 
     Every finding names the command that repairs it. Partitions of a topic that break one rule are one finding, with
     three names in text and up to 10,000 a rule in JSON. Reads only. Exits 0 without findings of --fail-on or worse,
@@ -78,7 +78,7 @@ def audit(
     cluster: KafkaKitClusterOptions,
     fail_on: FailFrom = FailOn.ERROR,
 ) -> int:
-    """Evaluate a reassignment map of any tool, without running it.
+    """Evaluate a reassignment map of any tool; run nothing.
 
     Reports what it copies, how even the brokers are afterwards, the lower bound and the cost of a kafkakit plan for
     the same balance, and which entries break a rule or are at risk. Without --band or --free-range the balance is
@@ -115,7 +115,9 @@ def frontier(
     cluster: KafkaKitClusterOptions,
     report: PageFile = None,
 ) -> int:
-    """Compute what each band of used space would cost: the bytes of a plan, and a proven lower bound.
+    """Compute what each band of used space would cost.
+
+    For each, the bytes of a plan and a proven lower bound.
 
     Writes no plan. Goals that cannot be reached are marked, with the reason; they are not a failure.
 

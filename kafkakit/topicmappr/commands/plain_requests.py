@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 def drain(
     ctx: typer.Context, request: DrainRequest, tags: TagSource, output: PlanOutput, cluster: ClusterOptions
 ) -> int:
-    """Move every replica off the named brokers, with the fewest copies.
+    """Move every replica off brokers with the fewest copies.
 
     The copies go where they keep the counts of all topics even, or free bytes (--placement storage); leaderships
     pass to the remaining replicas. Replicas on other brokers stay where they are. With a budget (--max-moves,
@@ -102,11 +102,17 @@ def _replace(
 def repair(
     ctx: typer.Context, request: RepairRequest, tags: TagSource, output: PlanOutput, cluster: ClusterOptions
 ) -> int:
-    """Replace replicas that are offline, on dead brokers or in failed log dirs, with the fewest copies.
+    """Replace replicas on dead brokers and failed disks.
 
     Every partition ends with as many replicas as it lists, on racks that keep the rule. Replicas that work stay where
     they are, also on a broker with a failed log dir. Partitions with the fewest live copies in sync go first
     (--max-moves, --max-moved-bytes); run it again for the rest. Exits 4 when no broker may take a replica.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod topicmappr repair --topics '.*' --plan plan.json
+    kafkakit --profile prod topicmappr repair --topics '.*' --max-moves 100 --plan plan.json
     """
     from kafkakit.topicmappr.decide.drain import decide_repair
 
@@ -118,11 +124,16 @@ def repair(
 def fix_racks(
     ctx: typer.Context, request: FixRacksRequest, tags: TagSource, output: PlanOutput, snapshot: Snapshot = None
 ) -> int:
-    """Make every partition obey the rack rule, with the fewest copies.
+    """Make all partitions obey the rack rule; fewest copies.
 
     Only replicas beyond what the rule allows move; which of them, and where to, is chosen so that the counts of all
     topics stay even. With a budget (--max-moves, --max-moved-bytes) the sets with the most replicas to move go
     first; run it again for the rest. Exits 4 when a partition cannot be repaired because racks are missing.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod topicmappr fix-racks --topics '.*' --plan plan.json
     """
     from kafkakit.topicmappr.decide.fix_racks import decide_fix_racks
 
@@ -140,6 +151,11 @@ def set_replication(
     repeats go first, then copies out of sync, then those on the fullest brokers. With a budget (--max-moves,
     --max-moved-bytes) partitions that lack most copies go first; run it again for the rest. Exits 4 when N copies
     cannot be placed.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod topicmappr set-replication 3 --topics orders --plan plan.json
     """
     from kafkakit.topicmappr.decide.rebuild import decide_set_replication
 
@@ -151,11 +167,16 @@ def set_replication(
 def leaders(
     ctx: typer.Context, request: LeadersRequest, tags: TagSource, output: PlanOutput, snapshot: Snapshot = None
 ) -> int:
-    """Spread preferred leaders evenly by reordering replica lists, with the fewest changes.
+    """Spread preferred leaders by reordering replica lists.
 
     No data moves: the new leader goes to the front of its list and the others keep their order. With --max-moves,
     leaderships on brokers that must not lead are moved first, then those that even out the counts most. Exits 4
     when a partition has no replica on a broker that may lead.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod topicmappr leaders --topics '.*' --plan plan.json
     """
     from kafkakit.topicmappr.decide.leaders import decide_leaders
 
@@ -170,11 +191,16 @@ def place(
     snapshot: Snapshot = None,
     out_path: OutPath = "",
 ) -> int:
-    """Choose the brokers of a new topic's partitions, or of those that a topic is to get.
+    """Choose the brokers of new partitions or a new topic.
 
     Spreads replicas and leaders over racks and brokers, under the rack rule, then evens out the load of all topics.
     The partitions that a topic has stay where they are and count. Writes the assignment as a map file and prints the
     kafka-topics command that creates the topic, or adds the partitions; there is no plan, since nothing has to move.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod topicmappr place orders --partitions 48 --replication 3
     """
     from kafkakit.cli.search_watch import answered_at_once
     from kafkakit.cli.session import finish
@@ -199,7 +225,7 @@ def place(
 def rebalance_dirs(
     ctx: typer.Context, request: RebalanceDirsRequest, tags: TagSource, output: PlanOutput, snapshot: Snapshot = None
 ) -> int:
-    """Balance the log dirs of each broker by capacity, moving the fewest bytes between its dirs.
+    """Balance each broker's log dirs; fewest bytes moved.
 
     No replica changes brokers. Cordoned dirs receive nothing, and nothing leaves an offline dir. If a band
     cannot be reached, the nearest is planned, a warning gives the reason, and --ignore-warns writes the plan.

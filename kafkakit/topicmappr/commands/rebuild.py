@@ -32,10 +32,16 @@ from kafkakit.wiring import read_input, write_files
 def rebuild(
     ctx: typer.Context, request: RebuildRequest, tags: TagSource, output: MapOutput, cluster: KafkaKitClusterOptions
 ) -> int:
-    """Replace brokers with the fewest moves, or rebuild placement evenly.
+    """Replace brokers with the fewest moves, or rebuild all.
 
     Writes map files (and a plan with --plan) and changes nothing on the cluster. Exits 4 when no placement
     satisfies the request, naming what to add.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod topicmappr rebuild --topics '.*' --brokers 1001,1002,1007 --out-path maps --plan plan.json
+    kafkakit topicmappr rebuild --snapshot prod.json --topics 'logs.*' --brokers -1 --force-rebuild
     """
     from kafkakit.cli.search_watch import answered_at_once, watch_search
     from kafkakit.topicmappr.act.places import report_duplicates
@@ -77,10 +83,16 @@ Slack = Annotated[str, typer.Option(metavar="PERCENT", help="How far the plan's 
 
 
 def explain(ctx: typer.Context, plan: PlanArgument, partition: PartitionArgument, snapshot: Snapshot = None) -> int:
-    """Explain why the plan places a partition on its brokers, and why not on the others.
+    """Explain why a plan uses these brokers and no others.
 
     Needs only the plan file. With --snapshot it also shows which brokers are alive, and whether the list has
     changed.
+
+    Examples:
+
+    \b
+    kafkakit topicmappr explain plan.json orders/3
+    kafkakit topicmappr explain plan.json orders/3 --snapshot prod.json
     """
     from kafkakit.core.plan_rules import read_plan
     from kafkakit.topicmappr.decide.explain import explain as explain_partition
@@ -102,7 +114,7 @@ def replan(
     cluster: KafkaKitClusterOptions,
     slack: Slack = "0%",
 ) -> int:
-    """Adapt a plan, with the fewest changes, to a cluster that has changed: sizes, brokers, partitions, other moves.
+    """Adapt a plan to a cluster that has changed since.
 
     Finished moves stay and running ones keep their target. Moves not started keep their target while the plan's
     goal holds with the present sizes; otherwise as few as possible get another one. If nothing has to change, that

@@ -159,7 +159,7 @@ class Life:
             routes=RouteStore(store),
             journals=OperationJournals(store, clock, STREAM),
             observer=OperationObserver(self.open_cluster, clients, clock, no_references),
-            effects=Effects(self.open_cluster, clock, self.require_held),
+            effects=Effects(self.open_cluster, clock, self.require_held, Silent()),
             records=OldRecords(self.open_cluster, clock, self.require_held, a_second),
             clock=clock,
             reporter=Silent(),

@@ -187,7 +187,7 @@ def test_a_scenario_is_read_from_yaml_and_written_as_json() -> None:
         ("capacity: 125MB", "capacity: 0", "f: brokers[0].capacity: 0 bytes/s is below 1000"),
         ("bytes: 2GB", "bytes: -1", "f: flows[0].bytes: -1 is not from 0 up to 2^63"),
         ("bytes: 2GB", "bytes: 1e300", "f: flows[0].bytes: 1e+300 is not from 0 up to 2^63"),
-        ("bytes: 2GB", "bites: 2GB", "f: Object contains unknown field `bites` - at `$.flows[0]`"),
+        ("bytes: 2GB", "bites: 2GB", "f:9:33: Object contains unknown field `bites` - at `$.flows[0]`"),
         ("partitions: 3", "partitions: many", "Expected `int`, got `str` - at `$.flows[0].partitions`"),
         ("partitions: 3", "partitions: 0", "Expected `int` >= 1 - at `$.flows[0].partitions`"),
         ("[60MB/s, 8e7]", "[]", "f: brokers[0].clients_out is empty"),
@@ -197,8 +197,8 @@ def test_a_scenario_is_read_from_yaml_and_written_as_json() -> None:
         ("2026-11-23T18:00:00Z", "today", "Invalid RFC3339 encoded datetime - at `$.at`"),
         ("kafkakit: {kind: autothrottle-scenario, schema: 1}", "", 'no "kafkakit" header'),
         ("autothrottle-scenario", "plan", "is a 'plan' file"),
-        ("{id: 2,", "{id: 2, id: 3,", "f:7: the key 'id' is given twice"),
-        ("flows:", "flows: {", "f: not valid YAML"),
+        ("{id: 2,", "{id: 2, id: 3,", "f:7:13: the key 'id' is given twice"),
+        ("flows:", "flows: {", ": not valid YAML"),
     ],
 )
 def test_a_scenario_that_cannot_be_meant_is_refused_with_its_place(old: str, new: str, said: str) -> None:

@@ -116,7 +116,7 @@ def test_an_unknown_key_is_told_with_the_nearest(data: bytes, line: int, wrong: 
         (b"\xff\xfe", "not valid UTF-8 text (byte 0)"),
         (b"a: [", "not valid YAML"),
         (b"a: b: c", "not valid YAML"),
-        (b"\x00", "not valid YAML"),
+        (b"\x00", "a character '\\x00' that YAML does not allow"),
         (b"- a\n", "must hold a mapping (key: value), found a list"),
         (b"text", "must hold a mapping (key: value), found a text"),
         (b"profiles: [a]", "profiles must be a mapping"),
@@ -127,12 +127,12 @@ def test_an_unknown_key_is_told_with_the_nearest(data: bytes, line: int, wrong: 
         (b"profiles: {p: {}, p: {}}", "the key 'p' is given twice"),
         (b"profiles: {p: {cluster_id: a, cluster_id: b}}", "the key 'cluster_id' is given twice"),
         (b"profiles: {'../p': {}}", "cannot name a profile"),
-        (b"? [a]\n: b\n", "a key must be a text, found a list"),
+        (b"? [a]\n: b\n", "a key that is itself a mapping or a list"),
         (b"a: &x 1\nb: *x\n", "anchors and aliases"),
         (b"profiles: {p: {security: {sasl: {password: hunter2}}}}", "security.sasl.password holds a secret"),
-        (b"[" * 100_000, "nested more than 16 levels deep"),
-        (b"{a: " * 100_000, "nested more than 16 levels deep"),
-        (b"- a\n" * 30_000, "holds more than 20000 values"),
+        (b"[" * 100_000, "nested deeper than 16 levels"),
+        (b"{a: " * 100_000, "nested deeper than 16 levels"),
+        (b"- a\n" * 30_000, "more than 20,000 values"),
         (b"a: !!python/object:os.system x\nprofiles: {p: []}", "a profile must be a mapping"),
         (b"--- a\n--- b\n", "not valid YAML"),
     ],
@@ -385,6 +385,7 @@ trusted_folders: [~/src]  # the end
         ("profiles: {}\n", f"profiles:\n{NEW_LINES}"),
         (COMMENTED, COMMENTED.replace("not yet\n", f"not yet\n{NEW_LINES}")),
         ("profiles:\n  a: {bootstrap_server: a}", f"profiles:\n  a: {{bootstrap_server: a}}\n{NEW_LINES}"),
+        ("profiles:\n  ? a\n  : {}\n", f"profiles:\n  ? a\n  : {{}}\n{NEW_LINES}"),
         ("profiles:\n  a:  # empty\n", f"profiles:\n  a:  # empty\n{NEW_LINES}"),
         (
             "profiles:\n    a:\n        cluster_id: x\n",
@@ -439,7 +440,7 @@ def test_line_ends_and_the_mark_of_the_encoding_stay() -> None:
     assert with_profile(before, "f", "b", {"cluster_id": "y"}) == before + b"  b:\r\n    cluster_id: y\r\n"
 
 
-@pytest.mark.parametrize("before", ["profiles:\n  ? a\n  : {}\n  ? c\n  : {}\n", "[a]", "profiles: x", "a: [\n"])
+@pytest.mark.parametrize("before", ["profiles:\n  ? b\n  : {}\n  ? c\n  : {}\n", "[a]", "profiles: x", "a: [\n"])
 def test_a_file_that_cannot_take_a_profile_is_refused(before: str) -> None:
     with pytest.raises(InputError, match=r"^f"):
         with_profile(before.encode(), "f", "b", {"cluster_id": "y"})
@@ -632,7 +633,7 @@ def test_no_password_of_a_file_is_in_what_was_read(text: str) -> None:
         ('seed_brokers = ["a:x"]\n', "f:1"),
         ("sasl = 5\nseed_brokers = []\n", "f:1"),
         ('[sasl]\nmethod = "aws-msk-iam"\n', "f:2"),
-        ("contexts:\n  a: [\n", "f:3"),
+        ("contexts:\n  a: [\n", "f:3:1"),
         ("contexts: x\n", "f:1"),
         ("contexts:\n  a: {tls: yes}\n", "f:2"),
         ("contexts:\n  a:\n    sasl: {enabled: true, mechanism: oauth}\n", "f:3"),

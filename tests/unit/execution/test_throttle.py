@@ -4,7 +4,15 @@ import pytest
 
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ItemError, ResourceKind
 from kafkakit.core.errors import OperationFailedError, TryLaterError
-from kafkakit.execution.decide.journal import ConfigKey
+from kafkakit.execution.act.retrier import (
+    ConfigChanges,
+    ConfigWriter,
+    NoteErrors,
+    Retrier,
+    WriteOutcome,
+    wait_until_shown,
+)
+from kafkakit.execution.decide.journal import ConfigKey, key_of
 from kafkakit.execution.decide.plan_state import LIST_LIMIT, MoveGoal
 from kafkakit.execution.decide.schedule.work import BrokerRates
 from kafkakit.execution.decide.throttle import (
@@ -215,6 +223,48 @@ def test_a_change_that_never_shows_is_an_error_and_stays_owed() -> None:
     rig.start()
     finish(rig)
     assert rig.configs() == {}
+
+
+def test_a_writer_tells_what_is_refused_what_shows_another_value_and_what_is_gone() -> None:
+    rig = Rig()
+    changes = [rate_set(broker, FOLLOWER_RATE, "5") for broker in (1, 2, 3, 4)]
+    rig.cluster.fail_item("alter_configs", changes[0], ItemError(name="PolicyViolationError"))
+    rig.cluster.fail_next("alter_configs", TryLaterError("away"))
+    notes: list[object] = []
+
+    def intend(call: ConfigChanges) -> NoteErrors:
+        notes.append((tuple(call), len(rig.cluster.calls)))
+        return notes.append
+
+    outcome = ConfigWriter(rig.cluster, rig.clock, Retrier(rig.clock, rig.reporter, 10), "rates").write(
+        dict.fromkeys(changes), intend
+    )
+    assert outcome == WriteOutcome(refused={changes[0]: ItemError(name="PolicyViolationError")})
+    assert notes == [(tuple(changes), 0), outcome.refused]
+    assert len(rig.reporter.warned) == 1
+    lagging: dict[ConfigKey, str | None] = dict(zip(map(key_of, changes[1:]), ("4", "4", "5.0"), strict=True))
+    shown = wait_until_shown(
+        rig.clock, changes, lambda _: lagging, lambda one, other: float(one or 0) == float(other or 0)
+    )
+    assert shown == WriteOutcome(unshown={changes[1]: "4", changes[2]: "4"}, gone=(changes[0],))
+
+
+def test_a_call_has_each_key_once_and_stands_in_the_journal_before_it_is_made() -> None:
+    rig = Rig()
+    changes = [rate_set(1, FOLLOWER_RATE, str(n)) for n in (4, 5)]
+    changes += [rate_set(1, f"{LEADER_RATE}.{n}", "7") for n in range(250)]
+    made: list[int] = []
+
+    def intend(call: ConfigChanges) -> NoteErrors:
+        made.append(len(rig.cluster.calls))
+        assert len({key_of(c) for c in call}) == len(call)
+        return lambda errors: made.append(len(call))
+
+    outcome = ConfigWriter(rig.cluster, rig.clock, Retrier(rig.clock, rig.reporter, 10), "rates").write(
+        dict.fromkeys(changes), intend
+    )
+    assert outcome.unshown == {changes[0]: "5"}
+    assert made == [0, 1, 1, 200, 2, 51]
 
 
 def test_a_topic_that_goes_meanwhile_is_no_trouble() -> None:

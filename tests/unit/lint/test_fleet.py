@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from kafkakit.adapters.files import read_input
 from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import FailOn
+from kafkakit.core.yaml_json import Document, Mapping, Node, Scalar
 from kafkakit.lint.act import read_files
 from kafkakit.lint.decide.decision import LintRequest, LintResult, LintRun, lint
-from kafkakit.lint.decide.documents import Document, Mapping, Node, Scalar
 from kafkakit.lint.decide.files import FileReading, read_document, read_text
 from kafkakit.lint.decide.fixes import FixedRun, LintDone, fix_all
 from kafkakit.lint.decide.lint_config import RuleSet

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from kafkakit.lint.decide.documents import Document, MappingEntry, Node, Scalar, Sequence
-from kafkakit.lint.decide.documents import Mapping as MappingNode
+from kafkakit.core.yaml_json import Document, MappingEntry, Node, Scalar, Sequence
+from kafkakit.core.yaml_json import Mapping as MappingNode
 from kafkakit.lint.decide.kinds.containers import confluent_to_kafka
 from kafkakit.lint.decide.kinds.kafka_tools import are_node_keys
 from kafkakit.lint.decide.kinds.kind import (

@@ -11,7 +11,7 @@ from collections.abc import Mapping as Mapping_
 from dataclasses import dataclass, replace
 
 from kafkakit.core.findings import Place
-from kafkakit.lint.decide.documents import Document, Mapping, Node, Scalar, Sequence
+from kafkakit.core.yaml_json import Document, Mapping, Node, Scalar, Sequence
 from kafkakit.lint.decide.kinds.kafka_tools import SERVER_CLASS, are_node_keys, are_worker_keys, server_connector
 from kafkakit.lint.decide.kinds.kind import (
     DocumentReader,

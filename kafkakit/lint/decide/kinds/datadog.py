@@ -13,7 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 from kafkakit.core.findings import Place
-from kafkakit.lint.decide.documents import Document, Mapping, Node, Scalar, Sequence, read_json, read_yaml
+from kafkakit.core.yaml_json import Document, Mapping, Node, Scalar, Sequence, read_json, read_yaml
 from kafkakit.lint.decide.kinds.kind import (
     DocumentReader,
     FileKind,

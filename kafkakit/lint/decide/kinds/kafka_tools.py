@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from kafkakit.core.findings import Place
 from kafkakit.core.quantities import count_of
-from kafkakit.lint.decide.documents import Document, Mapping, Node, Scalar, Sequence
+from kafkakit.core.yaml_json import Document, Mapping, Node, Scalar, Sequence
 from kafkakit.lint.decide.kinds.kind import (
     DocumentReader,
     FileKind,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from kafkakit.core.errors import InputError
 from kafkakit.core.findings import Place
-from kafkakit.lint.decide.documents import UNPARSABLE, Document, Mapping, Node, Sequence
+from kafkakit.core.yaml_json import UNPARSABLE, Document, Mapping, Node, Sequence
 from kafkakit.lint.decide.kinds.kind import (
     DocumentReader,
     FileKind,

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from kafkakit.config.client_properties import locate_properties
 from kafkakit.core.findings import Place
-from kafkakit.lint.decide.documents import NULLS, UNPARSABLE, Document, Mapping, MappingEntry, Node, Scalar, Sequence
+from kafkakit.core.yaml_json import NULLS, UNPARSABLE, Document, Mapping, MappingEntry, Node, Scalar, Sequence
 from kafkakit.lint.decide.pieces import FileProblem, Pieces, ResourceAcceptance
 from kafkakit.rules.effective import NO_CONFIGS, Configs, DeclaredValue, ValueSource, to_int, to_items
 from kafkakit.rules.subjects import LogDirFacts

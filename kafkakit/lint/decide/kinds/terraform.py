@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from kafkakit.lint.decide.documents import (
-    MAX_VALUES,
+from kafkakit.core.yaml_json import (
+    ANY_FILE,
     UNPARSABLE,
     CommentAt,
     Document,
@@ -22,8 +22,8 @@ from kafkakit.lint.decide.documents import (
     Scalar,
     TextProblem,
 )
-from kafkakit.lint.decide.documents import Mapping as MappingNode
-from kafkakit.lint.decide.documents import Sequence as SequenceNode
+from kafkakit.core.yaml_json import Mapping as MappingNode
+from kafkakit.core.yaml_json import Sequence as SequenceNode
 from kafkakit.lint.decide.kinds.kafka_tools import TOPIC_RESOURCES, resource_topic
 from kafkakit.lint.decide.kinds.kind import DocumentReader, FileKind, of_each, properties_in, roles_of
 from kafkakit.lint.decide.membership import NodeIdentity
@@ -220,7 +220,7 @@ class _HclReader:
     def _value(self, tree: "Tree[Token]", scope: Scope, level: int) -> Node:
         """The value of an expression; `_UnknownError` for one that is not literal."""
         self.values += 1
-        if level > MOST_LEVELS or self.values > MAX_VALUES:
+        if level > MOST_LEVELS or self.values > ANY_FILE.values:
             raise _UnknownError
         work = _WORK.get(str(tree.data))
         if work is None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, replace
 from functools import partial
 
-from kafkakit.lint.decide.documents import Document, Mapping, Node, Scalar
+from kafkakit.core.yaml_json import Document, Mapping, Node, Scalar
 from kafkakit.lint.decide.kinds.containers import IMAGES, image_rules, version_of
 from kafkakit.lint.decide.kinds.kind import (
     DocumentReader,

@@ -5,6 +5,8 @@ one with dead letters when they are gone or copied. A record that came after a s
 to the current one.
 """
 
+from dataclasses import replace
+
 from kafkakit.core.errors import RefusedError, TryLaterError
 from kafkakit.core.journal_lines import line_data
 from kafkakit.core.quantities import count_of, epoch_ms, format_span
@@ -148,6 +150,9 @@ def reclaim(
         if each.segment in kept:
             results.append((each.topic, f"kept: {kept[each.segment]}"))
             continue
+        last = check_certificate(replace(check.certificate, segments=(each,)), open_cluster, None, record.copies)
+        if last.late and not keep:  # Kafka deletes whatever has come: as little time as can be lies between
+            return ClosingResult(record=state_of(journal), results=tuple(results), check=last, copied=copied)
         journal.intent(LineSubject.RECLAIM, {"topic": each.topic, "topic_id": each.topic_id, "keep": keep})
         # A store that fails over may lose its newest write: behind the intent, the retirement is not the newest.
         route = _route_without(parts, record, each.segment)

@@ -120,7 +120,7 @@ def run_parts(
         routes=RouteStore(ports.store),
         journals=OperationJournals(ports.store, clock, stream, on_line),
         observer=OperationObserver(ports.open_cluster, clients, clock, references),
-        effects=Effects(ports.open_cluster, clock, guard),
+        effects=Effects(ports.open_cluster, clock, guard, ports.reporter),
         records=OldRecords(ports.open_cluster, clock, guard, ports.timeout_s),
         clock=clock,
         reporter=ports.reporter,

@@ -17,8 +17,6 @@ from kafkakit.core.cluster_facts import (
     PRODUCER_BYTE_RATE,
     AclBinding,
     CommittedOffset,
-    ConfigChange,
-    ConfigOp,
     ItemError,
     LogSpan,
     QuotaEntity,
@@ -32,6 +30,8 @@ from kafkakit.core.rpc import Event
 from kafkakit.core.text import shell_command
 from kafkakit.execution.act.journal_files import AuditLog, LineJournal, SharedStoreLines, StoreLines
 from kafkakit.execution.act.leases import ClusterAccess, GuardedAdmin
+from kafkakit.execution.act.retrier import SHOW_TIMEOUT_S, ConfigWriter, Retrier, noted_before
+from kafkakit.execution.decide.journal import ConfigKey, change_of
 from kafkakit.ports.acting import Clock, Reporter, pause
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import ClusterClients
@@ -109,8 +109,9 @@ CONFLICTS = 10
 class Effects:
     """Changes clusters for one operation; `guard` is called before each change and raises once the lease is lost."""
 
-    def __init__(self, open_cluster: OpenCluster, clock: Clock, guard: Callable[[], None]) -> None:
+    def __init__(self, open_cluster: OpenCluster, clock: Clock, guard: Callable[[], None], reporter: Reporter) -> None:
         self._open, self._clock, self._guard = open_cluster, clock, guard
+        self._retrier = Retrier(clock, reporter, SHOW_TIMEOUT_S)
 
     def create(self, operation: Failover, move: LaneMove, quota: int | None) -> str:
         """Create a target's topic, or take an empty one of its shape; returns its id once it can be seen.
@@ -172,11 +173,11 @@ class Effects:
         return FenceRecord(segment=segment.id, kind=kind, before=configs.get(SIZE_KEY))
 
     def raise_fence(self, segment: Segment, fence: FenceRecord) -> None:
-        """Put a fence up as it was written down; what allows readers comes first."""
+        """Put a fence up as it was written down; what allows readers comes first. The next look tells if it shows."""
         self._cluster_of(segment)
         admin = self._admin(segment.cluster)
         if fence.kind is FenceKind.CONFIG:
-            self._alter(admin, segment, ConfigOp.SET, SIZE_LIMIT)
+            self._limit_size(admin, segment, fence.before, SIZE_LIMIT)
         if fence.kind is FenceKind.QUOTA:
             _limit(admin, fence.client_id, FENCE_RATE)
         for binding in fence.bindings:
@@ -186,9 +187,8 @@ class Effects:
         """Take a fence down: exactly what it brought goes, what it replaced comes back, the denial goes first."""
         self._cluster_of(segment)
         admin = self._admin(segment.cluster)
-        if fence.kind is FenceKind.CONFIG:
-            op = ConfigOp.DELETE if fence.before is None else ConfigOp.SET
-            self._alter(admin, segment, op, fence.before)
+        if fence.kind is FenceKind.CONFIG and not self._limit_size(admin, segment, SIZE_LIMIT, fence.before):
+            raise TryLaterError(f"{SIZE_KEY} of {segment.topic} was changed, but does not show it")
         if fence.kind is FenceKind.QUOTA:
             _limit(admin, fence.client_id, None if fence.before is None else int(fence.before))
         for binding in reversed(fence.bindings):
@@ -255,9 +255,12 @@ class Effects:
             raise RefusedError(f"{segment.topic}: {problem}")
         return cluster
 
-    def _alter(self, admin: ClusterAdmin, segment: Segment, op: ConfigOp, value: str | None) -> None:
-        change = ConfigChange(kind=ResourceKind.TOPIC, name=segment.topic, key=SIZE_KEY, op=op, value=value)
-        _raise_first(admin.alter_configs((change,)).values(), f"{SIZE_KEY} of {segment.topic}")
+    def _limit_size(self, admin: ClusterAdmin, segment: Segment, before: str | None, value: str | None) -> bool:
+        """Change the size limit of a topic; True once brokers show it."""
+        change = change_of(ConfigKey(ResourceKind.TOPIC, segment.topic, SIZE_KEY), value)
+        outcome = ConfigWriter(admin, self._clock, self._retrier, "size limits").write({change: before}, noted_before)
+        _raise_first(outcome.refused.values(), f"{SIZE_KEY} of {segment.topic}")
+        return not outcome.unshown
 
 
 Journal: TypeAlias = LineJournal[LineSubject, OperationRecord | None]
@@ -555,10 +558,9 @@ class OperationRun:
             return
         if step not in record.reached_ms:
             self._note(step, evidence.route)
-        if step is Step.SEALED:
-            merged = merged_losses(record.lost, losses(record, evidence))
-            if merged != record.lost:
-                self._journal.check(LineSubject.LOST, {"lost": data_of_list(merged)})
+        merged = merged_losses(record.lost, losses(record, evidence))
+        if merged != record.lost:  # at any step: a group that goes on behind a gap shows it no more
+            self._journal.check(LineSubject.LOST, {"lost": data_of_list(merged)})
 
     def _note_routed(self, epoch: int, unready: tuple[str, ...] = ()) -> None:
         """The line that says at which epoch producers were sent elsewhere."""

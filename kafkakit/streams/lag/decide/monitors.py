@@ -19,15 +19,14 @@ from typing import Annotated
 from zlib import crc32
 
 from msgspec import Meta
-from yaml.nodes import Node
 
 from kafkakit.config.keys import did_you_mean
-from kafkakit.config.yaml_text import yaml_items, yaml_list, yaml_place, yaml_root, yaml_scalar
 from kafkakit.core.documents import DocumentKind
 from kafkakit.core.errors import ConnectRefusedError, InputError, TryLaterError
 from kafkakit.core.lease import Holder
 from kafkakit.core.quantities import count_of
 from kafkakit.core.text import quote, shell_command
+from kafkakit.core.yaml_json import Document, Node, list_of, sound_document
 from kafkakit.execution.decide.journal import RunState
 from kafkakit.streams.lag.decide.limits import (
     LIMIT_KEYS,
@@ -395,28 +394,32 @@ def read_limit_rules(data: bytes, source: str, words: Mapping[str, str | None], 
     A limit that a rule does not name is that of `words`, too; `none` is no limit. Raises `InputError`, or `UsageError`
     for a limit that cannot be read, each with the line.
     """
-    found = {name: (line, node) for name, line, node in yaml_items(yaml_root(data, source), source, "")}
+    document = sound_document(data, source)
+    found = {name: (line, node) for name, line, node in document.items(document.root, "")}
     for name, (line, _) in found.items():
         _require_known(name, _TOP, f"{source}:{line}")
     if not found:
         raise InputError(source, "holds no limits", hint=_known_keys_text(_TOP))
-    owners = _owners(found["owners"][1], source) if "owners" in found else {}
-    nodes = yaml_list(found["rules"][1]) if "rules" in found else []
+    owners = _owners(found["owners"][1], document) if "owners" in found else {}
+    nodes = list_of(found["rules"][1]) if "rules" in found else []
     return LimitRules(
         default=parse_thresholds(words, judge, option_of),
-        rules=tuple(_rule(node, source, words, judge, owners) for node in nodes),
+        rules=tuple(_rule(node, document, words, judge, owners) for node in nodes),
         owners=owners,
     )
 
 
-def _rule(node: Node, source: str, words: Mapping[str, str | None], judge: JudgedBound, owners: Owners) -> LimitRule:
+def _rule(
+    node: Node, document: Document, words: Mapping[str, str | None], judge: JudgedBound, owners: Owners
+) -> LimitRule:
+    source = document.path
     texts: dict[str, str] = {}
     lines: dict[str, int] = {}
-    for key, line, child in yaml_items(node, source, "a rule"):
+    for key, line, child in document.items(node, "a rule"):
         _require_known(key, _RULE, f"{source}:{line}")
-        texts[key], lines[key] = yaml_scalar(child, source, key), line
+        texts[key], lines[key] = document.scalar_text(child, key), line
     if not texts:
-        raise InputError(yaml_place(source, node), "a rule is empty", hint=_known_keys_text(_RULE))
+        raise InputError(document.line_of(node), "a rule is empty", hint=_known_keys_text(_RULE))
     for key, text in texts.items():
         if not text.strip():
             raise InputError(f"{source}:{lines[key]}", f"{key} is empty", hint="write none for no limit")
@@ -433,12 +436,14 @@ def _rule(node: Node, source: str, words: Mapping[str, str | None], judge: Judge
     return LimitRule(thresholds=parse_thresholds({**words, **own}, judge, named), **matched)
 
 
-def _owners(node: Node, source: str) -> Owners:
+def _owners(node: Node, document: Document) -> Owners:
     owners: Owners = {}
-    for name, line, child in yaml_items(node, source, "owners"):
-        globs = tuple(yaml_scalar(item, source, f"owner {name:.60}") for item in yaml_list(child))
+    for name, line, child in document.items(node, "owners"):
+        globs = tuple(document.scalar_text(item, f"owner {name:.60}") for item in list_of(child))
         if not globs or not all(glob.strip() for glob in globs):
-            raise InputError(f"{source}:{line}", f"owner {name:.60} names no group", hint="give globs of group names")
+            raise InputError(
+                f"{document.path}:{line}", f"owner {name:.60} names no group", hint="give globs of group names"
+            )
         owners[name] = globs
     return owners
 

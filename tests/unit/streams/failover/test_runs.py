@@ -1,12 +1,19 @@
 """Failovers from end to end on clusters in memory: planned, in an emergency, late writers, losses, and refusals."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from kafkakit.core.cluster_facts import PRODUCER_BYTE_RATE, GroupType, QuotaEntity
+from kafkakit.core.cluster_facts import (
+    PRODUCER_BYTE_RATE,
+    GroupType,
+    ItemError,
+    OpenTransaction,
+    QuotaEntity,
+    ResourceKind,
+)
 from kafkakit.core.errors import (
     ConflictError,
     InputError,
@@ -31,7 +38,7 @@ from kafkakit.streams.failover.decide.operation import (
     RouteEdit,
     Step,
 )
-from kafkakit.streams.failover.decide.plan import Level, lanes_read
+from kafkakit.streams.failover.decide.plan import SIZE_KEY, SIZE_LIMIT, Level, lanes_read
 from kafkakit.streams.failover.decide.steps import apply_edit
 from kafkakit.streams.failover.report import run_report
 from kafkakit.streams.model.provenance import (
@@ -196,17 +203,17 @@ def test_epochs_in_commits_show_that_members_have_moved(scene: FailoverScene) ->
     assert certificate.segments[0].groups[0].acknowledged == "commits"
 
 
-def test_a_size_fence_comes_down_when_a_transaction_waits_for_its_marker(scene: FailoverScene) -> None:
-    from kafkakit.core.cluster_facts import OpenTransaction
+def waiting_transaction() -> OpenTransaction:
+    return OpenTransaction(
+        transactional_id="tx", producer_id=7, producer_epoch=0, state="PrepareCommit", timeout_ms=1, started_ms=1,
+        partitions=frozenset({TopicPartition(OLD, 0)}),
+    )  # fmt: skip
 
+
+def test_a_size_fence_comes_down_when_a_transaction_waits_for_its_marker(scene: FailoverScene) -> None:
     def stuck(call: str, argument: object) -> None:
         if call == "alter_configs" and not scene.p.admin.transactions:
-            scene.p.admin.transactions.append(
-                OpenTransaction(
-                    transactional_id="tx", producer_id=7, producer_epoch=0, state="PrepareCommit", timeout_ms=1,
-                    started_ms=1, partitions=frozenset({TopicPartition(OLD, 0)}),
-                )
-            )  # fmt: skip
+            scene.p.admin.transactions.append(waiting_transaction())
 
     scene.p.admin.before_call.append(stuck)
     end = scene.run(fence=FenceChoice.CONFIG)
@@ -214,6 +221,34 @@ def test_a_size_fence_comes_down_when_a_transaction_waits_for_its_marker(scene: 
     assert end.record.fences == ()
     assert "max.message.bytes" not in scene.p.admin.topics[OLD].configs
     assert any("held up tx" in line for line in scene.reporter.lines)
+
+
+def test_a_size_fence_is_down_only_once_brokers_show_it(scene: FailoverScene) -> None:
+    admin = scene.p.admin
+    read, is_late = admin.dynamic_configs, [False]
+
+    def late(kind: ResourceKind, names: Collection[str]) -> Mapping[str, Mapping[str, str]]:
+        found = read(kind, names)
+        return {n: {**v, SIZE_KEY: SIZE_LIMIT} if n == OLD else v for n, v in found.items()} if is_late[0] else found
+
+    def hold(call: str, _: object) -> None:
+        if call == "alter_configs":
+            is_late[0] = len(scene.p.admin.transactions) > 0
+            scene.p.admin.transactions = [waiting_transaction()]
+
+    scene.p.admin.fail_next("alter_configs", TryLaterError("away"))
+    admin.dynamic_configs = late  # type: ignore[method-assign]
+    admin.before_call.append(hold)
+    with pytest.raises(TryLaterError, match="does not show it"):
+        scene.run(fence=FenceChoice.CONFIG)
+    run = scene.planner().open_run(scene.route)
+    assert run is not None
+    assert len(run.record.fences) == 1
+    is_late[0] = False
+    admin.before_call.clear()
+    end = scene.resume()
+    assert (end.step, end.record.fences) == (Step.RETIRED, ())
+    assert SIZE_KEY not in admin.topics[OLD].configs
 
 
 @pytest.mark.parametrize("rate", [None, 5_000])
@@ -356,6 +391,36 @@ def test_ends_below_the_seal_are_waited_for(scene: FailoverScene) -> None:
     assert f"{OLD}-0 ends at 0, before its seal at 10" in end.lines
     scene.p.log = sealed
     assert scene.run().step is Step.RETIRED
+
+
+def test_records_deleted_before_the_seal_are_counted_though_the_group_goes_on_behind_them(scene: FailoverScene) -> None:
+    scene.readers.clear()
+    scene.write(OLD, 4)
+    assert scene.run(until=Step.OPENED, wait_s=0).step is Step.OPENED
+    scene.p.log.trim(TopicPartition(OLD, 0), 12)
+    scene.resume(wait_s=0, until=Step.OPENED)
+    scene.readers.append("billing")  # it goes on at the first record that is left
+    end = scene.run()
+    assert (end.kind, end.reason) == (EndKind.REFUSED, "lost-records")
+    end = scene.run(accept_loss=2)
+    assert (end.step, [lost.count for lost in end.record.lost]) == (Step.RETIRED, [2])
+
+
+def test_a_record_that_comes_while_topics_are_deleted_keeps_its_topic() -> None:
+    scene = FailoverScene(("live", "slow"))
+    end = scene.run()
+    admin, old = scene.p.admin, [each.topic for each in newest_certificate(scene.parts().journals)[0].segments]
+    delete = admin.delete_topic_by_id
+
+    def deleted(topic_id: str) -> ItemError | None:
+        scene.write(old[1], 1)
+        return delete(topic_id)
+
+    admin.delete_topic_by_id = deleted  # type: ignore[method-assign]
+    closing = reclaim(scene.parts(), scene.open_cluster, end.record.operation.id, grace_s=0, keep=False)
+    assert (old[0] in admin.topics, old[1] in admin.topics) == (False, True)
+    assert closing.check is not None
+    assert closing.check.late == (f"{old[1]}-0: 1 offset after the seal",)
 
 
 def test_records_deleted_before_they_were_read_need_consent(scene: FailoverScene) -> None:

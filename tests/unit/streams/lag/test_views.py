@@ -334,9 +334,9 @@ def test_the_first_rule_that_fits_counts_and_inherits_what_it_does_not_name() ->
         ("owners: {a: x}\nrules:\n- {owner: b, crit_lag: 1}", "limits.yaml:3: no owner is called 'b'"),
         ("owners:\n  a: []", "limits.yaml:2: owner a names no group"),
         ("owners:\n  a:", "limits.yaml:2: owner a names no group"),
-        ("rules: &x []\nowners: *x", "limits.yaml:1: anchors and aliases"),
-        ("rules:\n- {group: a, group: b}", "limits.yaml:2: the key 'group' is given twice"),
-        ("rules: [", "limits.yaml: not valid YAML"),
+        ("rules: &x []\nowners: *x", "limits.yaml:1:8: anchors and aliases"),
+        ("rules:\n- {group: a, group: b}", "limits.yaml:2:14: the key 'group' is given twice"),
+        ("rules: [", "limits.yaml:1:9: not valid YAML"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_told_with_its_line(text: str, told: str) -> None:

@@ -1,4 +1,4 @@
-"""Located trees: what a YAML, JSON or properties file holds, with the place of every key and value.
+"""YAML and JSON that people write, read into trees with the place of every key and value.
 
 Positions are offsets in characters of the text, which take little memory; a document turns them into lines and columns,
 which count from 1. Lines end with LF, CR LF or CR, as in editors.
@@ -6,6 +6,10 @@ which count from 1. Lines end with LF, CR LF or CR, as in editors.
 YAML is read from the events of the parser: no node objects, limits on depth, values and aliases; the C parser is used
 if PyYAML has it. JSON is read by a scanner that finds repeated keys, without recursion. A million values take about 4 s
 and 200 MB as YAML, about 2 s as JSON.
+
+`read_yaml` and `read_json` report what is wrong as problems. `sound_document` is for files with settings: one document
+in UTF-8 within limits, without problems; what it returns is walked with its own methods, or decoded into a type by
+`decode_tree` of `kafkakit.core.documents`, which names the place of a value that does not fit.
 """
 
 import json
@@ -17,6 +21,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol
 
+from kafkakit.core.errors import InputError
 from kafkakit.core.findings import Place
 
 if TYPE_CHECKING:
@@ -24,11 +29,25 @@ if TYPE_CHECKING:
 
 UNPARSABLE = "KKL006"
 DUPLICATE_KEY = "KKV011"
-MAX_DEPTH = 100
-MAX_VALUES = 2_000_000
 MAX_LINES = 2_000_000
-MAX_ALIASED = 200_000
-"""How many values aliases of YAML may repeat in one file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeLimits:
+    """What one text may hold: bytes, levels, values (keys count), and values that aliases repeat.
+
+    `aliased` is None where there may be no anchors and aliases at all.
+    """
+
+    size: int = 64 << 20
+    depth: int = 100
+    values: int = 2_000_000
+    aliased: int | None = 200_000
+
+
+ANY_FILE = TreeLimits()
+SETTINGS_FILE = TreeLimits(depth=16, values=20_000, aliased=None)
+"""Without aliases a file of one mebibyte cannot become more than one mebibyte of values."""
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 NULLS = frozenset({"", "~", "null", "Null", "NULL"})
@@ -109,9 +128,9 @@ class TextProblem(NamedTuple):
     at: int
     key: str | None = None
     is_repeated_value: bool = False
+    """The repeated key has the same value as before, so that one of the two can go."""
     first_at: int = 0
     """Where a repeated key's value stood before."""
-    """The repeated key has the same value as before, so that one of the two can go."""
 
 
 class Comment(NamedTuple):
@@ -134,7 +153,7 @@ class CommentAt(NamedTuple):
 class Document:
     """One file: its text, the trees in it (several for multi-document YAML), problems and comments.
 
-    `format` is `yaml`, `json` or `properties`.
+    `format` is `yaml`, `json`, `toml` or `properties`.
     """
 
     path: str
@@ -143,6 +162,8 @@ class Document:
     roots: tuple[Node, ...] = ()
     problems: tuple[TextProblem, ...] = ()
     comments_at: tuple[CommentAt, ...] = field(default=(), repr=False)
+    tags: dict[int, str] = field(default_factory=dict, repr=False)
+    """The tags of YAML that are written, by the offset of their value."""
 
     @cached_property
     def line_starts(self) -> "array[int]":
@@ -165,6 +186,45 @@ class Document:
         line = min(max(line, 1), len(starts))
         return min(starts[line - 1] + max(column, 1) - 1, len(self.text))
 
+    def line_of(self, node: Node) -> str:
+        """The path with the line of a value, for errors."""
+        return f"{self.path}:{self.place(node.start).line}"
+
+    def position(self, offset: int) -> str:
+        """The path with the line and column of an offset, for errors."""
+        place = self.place(offset)
+        return f"{self.path}:{place.line}:{place.column or 1}"
+
+    @property
+    def root(self) -> Node:
+        """The tree of a sound document; an empty text is an empty mapping."""
+        return self.roots[0] if self.roots else Mapping({}, 0)
+
+    def require_sound(self) -> None:
+        """`InputError` for the first problem, and for a second document."""
+        for problem in self.problems[:1]:
+            is_repeated = problem.rule == DUPLICATE_KEY
+            said = f"the key {(problem.key or '')[:60]!r} is given twice" if is_repeated else problem.message
+            raise InputError(self.position(problem.at), said)
+        for other in self.roots[1:2]:
+            raise InputError(self.position(other.start), "not valid YAML: expected a single document")
+
+    def items(self, node: Node, where: str) -> Iterator[tuple[str, int, Node]]:
+        """The keys of a mapping with their lines and values; an empty value has none. `where` is for `InputError`."""
+        if isinstance(node, Scalar) and node.text == "":
+            return
+        if not isinstance(node, Mapping):
+            what = f"{where} must be" if where else "must hold"
+            raise InputError(self.line_of(node), f"{what} a mapping (key: value), found {kind_of(node)}")
+        for key, value in node.entries.values():
+            yield key.text, self.place(key.start).line, value
+
+    def scalar_text(self, node: Node, name: str) -> str:
+        """The text of a scalar; `InputError` for a mapping or a list."""
+        if not isinstance(node, Scalar):
+            raise InputError(self.line_of(node), f"{name} must be a text, found {kind_of(node)}")
+        return node.text
+
     @property
     def has_broken_syntax(self) -> bool:
         """True when the file could not be read to its end."""
@@ -179,6 +239,16 @@ class Document:
             before = self.text[self.line_starts[line - 1] : start]
             found.append(Comment(self.text[start:end], line, column, not before.strip()))
         return tuple(found)
+
+
+def kind_of(node: Node) -> str:
+    """What a value is, for errors."""
+    return "a mapping" if isinstance(node, Mapping) else "a list" if isinstance(node, Sequence) else "a text"
+
+
+def list_of(node: Node) -> list[Node]:
+    """The items of a list; anything else is the only item of one."""
+    return node.items if isinstance(node, Sequence) else [node]
 
 
 def duplicate_key(key: Scalar, before: Node, value: Node) -> TextProblem:
@@ -228,11 +298,11 @@ class _Frame:
     key: Scalar | None = None
 
 
-def read_yaml(path: str, text: str) -> Document:
+def read_yaml(path: str, text: str, limits: TreeLimits = ANY_FILE) -> Document:
     """Read all documents of a YAML text; what cannot be read is a problem with its place, never an exception."""
     import yaml
 
-    builder = _Builder(text)
+    builder = _Builder(text, limits)
     try:
         builder.run()
     except yaml.MarkedYAMLError as error:
@@ -244,14 +314,16 @@ def read_yaml(path: str, text: str) -> Document:
         builder.problems.append(TextProblem(UNPARSABLE, f"a character{shown} that YAML does not allow", at))
     except _StopError:
         pass
-    return Document(
-        path, text, "yaml", tuple(builder.roots), tuple(builder.problems), tuple(_comments(text, builder.hashed))
-    )
+    comments = tuple(_comments(text, builder.hashed))
+    return Document(path, text, "yaml", tuple(builder.roots), tuple(builder.problems), comments, builder.tags)
 
 
 class _Builder:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, limits: TreeLimits) -> None:
         self.text = text
+        self.tags: dict[int, str] = {}
+        self._limits = limits
+        self._max_values = limits.values
         self.roots: list[Node] = []
         self.problems: list[TextProblem] = []
         self.hashed: list[tuple[int, int]] = []
@@ -295,14 +367,15 @@ class _Builder:
         if event.anchor is not None or event.tag is not None:
             skipped = _PROPERTIES.match(self.text, start, end)
             start = skipped.end() if skipped else start
+            self._note(event, start)
         is_plain = not event.style and event.tag is None
         if event.style and "#" in value:
             # The line of a block scalar's indicator may end with a comment.
             body = self.text.find("\n", start, end) if event.style in "|>" else start
             self.hashed.append((body, end))
         self._values += 1
-        if self._values > MAX_VALUES:
-            self._stop(f"more than {MAX_VALUES:,} values", start)
+        if self._values > self._max_values:
+            self._stop(f"more than {self._max_values:,} values", start)
         frame = self._stack[-1] if self._stack else None
         is_key = frame is not None and frame.is_mapping and frame.key is None
         node = _scalar(Scalar, (self._keys.setdefault(value, value) if is_key else value, start, end, is_plain))
@@ -313,6 +386,13 @@ class _Builder:
         else:
             self._put(node)
 
+    def _note(self, event: _Event, at: int) -> None:
+        """Keep a tag; end at an anchor where there may be none."""
+        if event.anchor is not None and self._limits.aliased is None:
+            self._stop("anchors and aliases (& and *) are not supported: repeat the value", event.start_mark.index)
+        if event.tag is not None:
+            self.tags[at] = event.tag
+
     def _mapping(self, event: _Event) -> None:
         self._open(event, Mapping({}, event.start_mark.index, bool(event.flow_style)))
 
@@ -322,8 +402,10 @@ class _Builder:
     def _open(self, event: _Event, node: Mapping | Sequence) -> None:
         at = event.start_mark.index
         stack = self._stack
-        if len(stack) >= MAX_DEPTH:
-            self._stop(f"nested deeper than {MAX_DEPTH} levels", at)
+        if event.anchor is not None or event.tag is not None:
+            self._note(event, at)
+        if len(stack) >= self._limits.depth:
+            self._stop(f"nested deeper than {self._limits.depth} levels", at)
         if stack and stack[-1].is_mapping and stack[-1].key is None:
             self._stop("a key that is itself a mapping or a list", at)
         self._values += 1
@@ -341,14 +423,17 @@ class _Builder:
 
     def _alias(self, event: _Event) -> None:
         at = event.start_mark.index
+        most = self._limits.aliased
+        if most is None:
+            self._stop("anchors and aliases (& and *) are not supported: repeat the value", at)
         found = self._anchors.get(event.anchor or "")
         if found is None:
             self._stop(f"the alias *{event.anchor:.60} has no anchor before it", at)
         node, size = found
         self._aliased += size
         self._values += size
-        if self._aliased > MAX_ALIASED:
-            self._stop(f"aliases repeat more than {MAX_ALIASED:,} values", at)
+        if self._aliased > most:
+            self._stop(f"aliases repeat more than {most:,} values", at)
         stack = self._stack
         if stack and stack[-1].is_mapping and stack[-1].key is None:
             if not isinstance(node, Scalar):
@@ -436,9 +521,9 @@ class _OpenNode:
     key: Scalar | None = None
 
 
-def read_json(path: str, text: str) -> Document:
+def read_json(path: str, text: str, limits: TreeLimits = ANY_FILE) -> Document:
     """Read a JSON text; what cannot be read is a problem with its place, never an exception."""
-    scanner = _Scanner(text)
+    scanner = _Scanner(text, limits)
     try:
         roots: tuple[Node, ...] = (scanner.run(),)
     except _StopError:
@@ -447,9 +532,10 @@ def read_json(path: str, text: str) -> Document:
 
 
 class _Scanner:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, limits: TreeLimits) -> None:
         self.text = text
         self.problems: list[TextProblem] = []
+        self._limits = limits
         self._stack: list[_OpenNode] = []
         self._keys: dict[str, str] = {}
         self._values = 0
@@ -471,13 +557,13 @@ class _Scanner:
         if found is None:
             self._stop(_NO_VALUE.get(self.text[at : at + 1], "this is not a JSON value"), at)
         self._values += 1
-        if self._values > MAX_VALUES:
-            self._stop(f"more than {MAX_VALUES:,} values", at)
+        if self._values > self._limits.values:
+            self._stop(f"more than {self._limits.values:,} values", at)
         if found.group(3) is None:
             return found.end(), _json_scalar(found)
         node: Mapping | Sequence = Mapping({}, at, True) if found.group(3) == "{" else Sequence([], at, True)
-        if len(self._stack) >= MAX_DEPTH:
-            self._stop(f"nested deeper than {MAX_DEPTH} levels", at)
+        if len(self._stack) >= self._limits.depth:
+            self._stop(f"nested deeper than {self._limits.depth} levels", at)
         at = found.end()
         if self.text[at : at + 1] == ("}" if isinstance(node, Mapping) else "]"):
             return self._skip(at + 1), node
@@ -533,3 +619,82 @@ def _unescape(raw: str) -> str:
         return raw
     text: str = json.loads(f'"{raw}"')
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def sound_document(data: bytes, source: str, limits: TreeLimits = SETTINGS_FILE) -> Document:
+    """The only document of a file; `InputError` with the place of what cannot be read, and of a repeated key."""
+    if len(data) > limits.size:
+        raise InputError(source, f"holds more than {limits.size:,} bytes")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        byte = len(data) - len(error.object) + error.start
+        raise InputError(source, f"not valid UTF-8 text (byte {byte})") from None
+    document = read_json(source, text, limits) if text.lstrip()[:1] in ("{", "[") else None
+    # What begins as JSON may still be YAML, in its flow style.
+    if document is None or document.has_broken_syntax:
+        document = read_yaml(source, text, limits)
+    document.require_sound()
+    return document
+
+
+def plain_value(document: Document, *, is_text: bool = False) -> object:
+    """A sound document as dictionaries, lists and scalars.
+
+    What plain scalars mean is asked of PyYAML, once for each text; with `is_text` all are texts, but null.
+    """
+    return _texts(document.root) if is_text else _PlainValues(document).of(document.root)
+
+
+_TAG = "tag:yaml.org,2002:"
+_TAGS_OF: dict[type, frozenset[str]] = {
+    Scalar: frozenset({"null", "bool", "int", "float", "binary", "timestamp", "str"}),
+    Mapping: frozenset({"map"}),
+    Sequence: frozenset({"seq"}),
+}
+
+
+class _PlainValues:
+    def __init__(self, document: Document) -> None:
+        import yaml
+
+        self._document = document
+        self._known: dict[str, object] = {}
+        self._loader = yaml.SafeLoader("")
+        self._resolve: Callable[[type, str, tuple[bool, bool]], str] = self._loader.resolve
+
+    def of(self, node: Node) -> object:
+        tag = self._document.tags.get(node.start, "!")
+        if tag != "!" and tag.removeprefix(_TAG) not in _TAGS_OF[type(node)]:
+            raise InputError(self._document.position(node.start), f"the tag {tag:.60} is not supported")
+        if isinstance(node, Mapping):
+            return {self.of(key): self.of(value) for key, value in node.entries.values()}
+        if isinstance(node, Sequence):
+            return [self.of(item) for item in node.items]
+        if tag != "!":
+            return self._constructed(node, tag)
+        if not node.is_plain:
+            return node.text
+        if node.text not in self._known:
+            self._known[node.text] = self._constructed(node)
+        return self._known[node.text]
+
+    def _constructed(self, node: Scalar, tag: str | None = None) -> object:
+        import yaml
+
+        try:
+            if self._document.format == "json":
+                return json.loads(node.text)
+            tag = tag or self._resolve(yaml.ScalarNode, node.text, (True, False))
+            return self._loader.construct_object(yaml.ScalarNode(tag, node.text))
+        except (yaml.YAMLError, ValueError) as error:
+            said = f"{node.text[:60]!r} cannot be read: {getattr(error, 'problem', None) or error}"
+            raise InputError(self._document.position(node.start), " ".join(said.split())[:300]) from None
+
+
+def _texts(node: Node) -> object:
+    if isinstance(node, Scalar):
+        return None if node.is_null else node.text
+    if isinstance(node, Mapping):
+        return {name: _texts(entry.value) for name, entry in node.entries.items()}
+    return [_texts(item) for item in node.items]

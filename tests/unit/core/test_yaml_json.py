@@ -1,10 +1,33 @@
 """Located trees of YAML, JSON and properties: values, places, comments, and a problem for each thing that is wrong."""
 
+import json
+from dataclasses import replace
+from typing import Any
+
+import msgspec
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from kafkakit.lint.decide import documents as yaml_text
-from kafkakit.lint.decide.documents import MAX_LINES, Comment, Document, Mapping, Scalar, Sequence, read_json, read_yaml
+from kafkakit.core import yaml_json as yaml_text
+from kafkakit.core.documents import decode_tree
+from kafkakit.core.errors import InputError
+from kafkakit.core.yaml_json import (
+    ANY_FILE,
+    MAX_LINES,
+    SETTINGS_FILE,
+    Comment,
+    Document,
+    Mapping,
+    Scalar,
+    Sequence,
+    TreeLimits,
+    plain_value,
+    read_json,
+    read_yaml,
+    sound_document,
+)
 from kafkakit.lint.decide.files import MAX_PROPERTIES_LINES, read_document, read_properties
 
 LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -206,3 +229,103 @@ def test_sequences_hold_their_items() -> None:
     assert isinstance(found, Sequence)
     assert len(found.items) == 2
     assert not found.is_flow
+
+
+@pytest.mark.parametrize(
+    ("text", "limits", "refusal"),
+    [
+        (b"a: \xff", ANY_FILE, "f: not valid UTF-8 text (byte 3)"),
+        (b"\xef\xbb\xbfa: \xff", ANY_FILE, "f: not valid UTF-8 text (byte 6)"),
+        (b"a: 1\nb: [\n", ANY_FILE, "f:3:1: not valid YAML: "),
+        (b"a:\n\tb: 1\n", ANY_FILE, "f:2:1: not valid YAML: a tab character, which YAML does not allow as indentation"),
+        (b"a: 1\nb:\n  c: 1\n  c: 1\n", ANY_FILE, "f:4:3: the key 'c' is given twice"),
+        (b'{"a": 1,\n "a": 2}', ANY_FILE, "f:2:2: the key 'a' is given twice"),
+        (b"a: 1\n---\nb: 1\n", ANY_FILE, "f:3:1: not valid YAML: expected a single document"),
+        (LAUGHS.encode(), ANY_FILE, "f:6:8: aliases repeat more than 200,000 values"),
+        (b"a: &x 1\n", SETTINGS_FILE, "f:1:4: anchors and aliases (& and *) are not supported: repeat the value"),
+        (b"- 1\n- &x [1]\n", SETTINGS_FILE, "f:2:3: anchors and aliases"),
+        (b"a: *x\n", SETTINGS_FILE, "f:1:4: anchors and aliases"),
+        (b"[" * 101, ANY_FILE, "f:1:101: nested deeper than 100 levels"),
+        (b"[1, 2, 3]", TreeLimits(values=3), "f:1:8: more than 3 values"),
+        (b"a: 1", TreeLimits(size=3), "f: holds more than 3 bytes"),
+    ],
+)
+def test_what_a_file_must_not_hold_is_refused_with_its_place(text: bytes, limits: TreeLimits, refusal: str) -> None:
+    with pytest.raises(InputError) as caught:
+        sound_document(text, "f", limits)
+    assert caught.value.message.startswith(refusal)
+
+
+def test_json_is_read_as_json_and_what_only_begins_like_it_as_yaml() -> None:
+    assert plain_value(sound_document(b'{"a":\t[1e3, "\\/", null]}', "f")) == {"a": [1000.0, "/", None]}
+    assert plain_value(sound_document(b"{a: no, b: 'no'}", "f")) == {"a": False, "b": "no"}
+    assert plain_value(sound_document(b"", "f")) == {}
+
+
+class _Item(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    size: int = 0
+    labels: tuple[str, ...] = ()
+
+
+class _Shape(msgspec.Struct, forbid_unknown_fields=True):
+    items: tuple[_Item, ...] = ()
+    tags: dict[str, str] = {}
+
+
+@pytest.mark.parametrize(
+    ("text", "refusal"),
+    [
+        ("items:\n- name: a\n  size: x\n", "f:3:9: p: Expected `int`, got `str` - at `$.items[0].size`"),
+        ("items:\n- name: a\n  labels: [b, yes]\n", "f:3:15: p: Expected `str`, got `bool` - at "
+         "`$.items[0].labels[1]`"),
+        ("items:\n- name: a\n- size: 1\n", "f:3:3: p: Object missing required field `name` - at `$.items[1]`"),
+        ("items:\n- name: a\n  sice: 1\n", "f:3:3: p: Object contains unknown field `sice` - at `$.items[0]`"),
+        ("items: []\nitem: []\n", "f:2:1: p: Object contains unknown field `item`"),
+        ("tags:\n  a: b\n  c: 2026-01-31\n", "f:2:3: p: Expected `str`, got `date` - at `$.tags[...]`"),
+        ("tags:\n  1: b\n", "f:2:3: p: Expected `str`, got `int` - at `key` in `$.tags`"),
+        ("- a\n", "f: p: Expected `object`, got `array`"),
+        ("items:\n- name: 2026-13-31\n", "f:2:9: '2026-13-31' cannot be read: month must be in 1..12"),
+        ("items: !!python/tuple []\n", "f:1:8: the tag tag:yaml.org,2002:python/tuple is not supported"),
+        ("items:\n- name: !mine a\n", "f:2:15: the tag !mine is not supported"),
+    ],
+)  # fmt: skip
+def test_a_value_of_another_type_is_refused_with_its_place(text: str, refusal: str) -> None:
+    with pytest.raises(InputError) as caught:
+        decode_tree(sound_document(text.encode(), "f"), _Shape, prefix="p: ", hint="read the page")
+    assert caught.value.message == refusal
+
+
+def test_aliases_within_aliases_are_refused_before_they_are_too_deep() -> None:
+    text = "a0: &a0 [1]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 5000))
+    with pytest.raises(InputError):
+        decode_tree(sound_document(text.encode(), "f", replace(ANY_FILE, aliased=2**31, values=2**31)), Any)
+
+
+_words = st.sampled_from(
+    ["no", "ON", "1:30", "0o7", "017", "1_000", "0x1f", "1e3", "1.5e+3", ".inf", "~", "2026-01-31",
+     "2026-01-31T10:00:00Z", "x", "", "null", "-0", "+1", "0b11", "*", "'", "é"]
+)  # fmt: skip
+_scalars = _words | st.integers() | st.booleans() | st.none() | st.floats(allow_nan=False)
+_trees = st.recursive(
+    _scalars, lambda below: st.lists(below, max_size=3) | st.dictionaries(_words, below, max_size=3), max_leaves=8
+)
+
+
+@settings(max_examples=200)
+@given(tree=_trees, style=st.sampled_from([None, True, False]))
+def test_plain_values_are_those_of_pyyaml(tree: object, style: bool | None) -> None:
+    text = yaml.safe_dump({"top": tree}, default_flow_style=style, allow_unicode=True)
+    assert plain_value(sound_document(text.encode(), "f", ANY_FILE)) == {"top": tree}
+
+
+@settings(max_examples=200)
+@given(words=st.lists(_words.filter(lambda word: word not in ("*", "'")), max_size=6))
+def test_words_without_quotes_mean_what_they_mean_to_pyyaml(words: list[str]) -> None:
+    text = "".join(f"k{n}: {word}\n" for n, word in enumerate(words))
+    assert plain_value(sound_document(text.encode(), "f")) == (yaml.safe_load(text) or {})
+
+
+@given(tree=_trees)
+def test_plain_values_of_json_are_those_of_json(tree: object) -> None:
+    assert plain_value(sound_document(json.dumps([tree]).encode(), "f", ANY_FILE)) == [tree]
