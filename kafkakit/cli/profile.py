@@ -1,19 +1,36 @@
 """`kafkakit profile`: the named clusters of the configuration."""
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kafkakit.cli.command_classes import CliCommand, CliContext, cli_context, new_group
 from kafkakit.cli.completion import complete_profile_names
+from kafkakit.cli.run_options import DryRun
 from kafkakit.cli.session import finish, open_session
-from kafkakit.config.keys import did_you_mean
-from kafkakit.config.read.settings import Settings, masked_value, open_profiles
+from kafkakit.config.keys import ClientFileKind, did_you_mean
+from kafkakit.config.read.files import imported_layer, read_other_client
+from kafkakit.config.read.settings import GivenSettings, Settings, masked_value, new_profile_values, open_profiles
 from kafkakit.core.errors import InputError, UsageError
-from kafkakit.report.report import Report, ResultTable, records, single_row
+from kafkakit.core.text import few_of, shell_command
+from kafkakit.report.report import (
+    NextCommands,
+    Part,
+    Remarks,
+    Report,
+    ResultTable,
+    attributes,
+    records,
+    single_row,
+)
 
-app = new_group("List, show, choose and check cluster profiles.")
+if TYPE_CHECKING:
+    from kafkakit.config.client_properties import ClientFile, ClientProfile
+
+app = new_group("List, show, add, choose and check cluster profiles.")
 
 _NAME = typer.Argument(
     metavar="NAME", help="Profile; the one in use when not given.", autocompletion=complete_profile_names
@@ -42,7 +59,7 @@ def list_profiles(ctx: typer.Context) -> int:
             address = None
         rows.append((name == current.name, name, address.value if address else None, str(source.path)))
     table = [("*" if row[0] else "", *row[1:]) for row in rows]
-    empty = "no profiles are configured; make one with: kafkakit sandbox up"
+    empty = "no profiles are configured; add one: kafkakit profile add NAME -B HOST:PORT, or: kafkakit sandbox up"
     return finish(
         cli,
         Report(
@@ -162,6 +179,159 @@ def check(ctx: typer.Context, name: Annotated[str | None, _NAME] = None) -> int:
             sections=(ResultTable(("what", "found"), rows),),
         ),
     )
+
+
+_Replace = Annotated[bool, typer.Option("--replace", help="Write a profile anew that exists already.")]
+
+
+@app.command("add", cls=CliCommand)
+def add(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the new profile.")],
+    default: Annotated[bool, typer.Option("--default", help="Also make it the default profile.")] = False,
+    replace_old: _Replace = False,
+    dry_run: DryRun = False,
+) -> int:
+    """Add a profile to the configuration file.
+
+    -B and -X give its keys; -X list names them. Passwords are never written: name the file, the environment
+    variable or the systemd credential that holds one. The profile is added to the text of your config.yaml, or of the
+    file of --config, whose comments and other entries stay as they are.
+
+    Examples:
+
+    \b
+    kafkakit profile add dev -B localhost:9092 --default
+    kafkakit profile add eu -B kafka-1:9093,kafka-2:9093 -X security.protocol=SSL -X security.tls.ca_file=ca.pem
+    kafkakit profile add prod -B kafka-1:9093 -X security.protocol=SASL_SSL -X security.sasl.mechanism=SCRAM-SHA-512 \\
+      -X security.sasl.username=ops -X security.sasl.password_file=/run/secrets/kafka
+    kafkakit profile add dev -B localhost:9094 --replace --dry-run
+    """
+    cli = cli_context(ctx)
+    if cli.given.command_config is not None:
+        cli.output.warn("--command-config is not read here; to make a profile of it: kafkakit profile import FILE")
+    values = new_profile_values(cli.given, name, None, cli.output.warn)
+    profiles = open_profiles(cli.given, cli.output.warn)
+    path = profiles.target.path
+    replaced = profiles.write({name: values}, replace=replace_old, dry_run=dry_run)
+    if default and not dry_run:
+        profiles.use(name)
+        _warn_unless_in_use(cli, name)
+    data = {
+        "profile": name,
+        "file": str(path),
+        "replaced": bool(replaced),
+        "default": default,
+        "dry_run": dry_run,
+        "values": values,
+    }
+    use = f"profile in use{' would be' if dry_run else ''}: {name}"
+    sections = [*_written_sections(name, values, path, dry_run), *([use] if default else ())]
+    return finish(cli, Report(command="profile add", data=data, sections=(*sections, _next_commands(cli, [name]))))
+
+
+@app.command("import", cls=CliCommand)
+def import_file(
+    ctx: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Configuration file of another Kafka client.")],
+    kind: Annotated[
+        ClientFileKind | None, typer.Option("--from", help="Whose file it is; seen from its content when not given.")
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", metavar="NAME", help="Name of the profile; of a file with several, take only this one."),
+    ] = None,
+    replace_old: _Replace = False,
+    dry_run: DryRun = False,
+) -> int:
+    """Import profiles from another Kafka client's file.
+
+    Reads config.toml of kcl, config.yml of kafkactl (each context is a profile), properties files of librdkafka, kcat
+    and Java clients. -B and -X add what the file lacks. Passwords are not copied: the profile names an environment
+    variable for each, and the line that sets it is printed. Keys that have no counterpart are listed.
+
+    Examples:
+
+    \b
+    kafkakit profile import ~/.config/kcl/config.toml --name dev
+    kafkakit profile import ~/.config/kafkactl/config.yml --dry-run
+    kafkakit profile import client.properties --name prod -B kafka-1:9093
+    """
+    cli = cli_context(ctx)
+    found = read_other_client(file, kind, name, cli.output.warn)
+    chosen = _chosen_profiles(cli, found, name, file)
+    values = {
+        profile.name: new_profile_values(cli.given, profile.name, imported_layer(file, profile), cli.output.warn)
+        for profile in chosen
+    }
+    profiles = open_profiles(cli.given, cli.output.warn)
+    replaced = profiles.write(values, replace=replace_old, dry_run=dry_run)
+    path = profiles.target.path
+    sections: list[Part] = []
+    listed: list[dict[str, object]] = []
+    for profile in chosen:
+        own = values[profile.name]
+        # One that -X names in another way is not asked for.
+        secrets = [secret for secret in profile.secrets if own.get(f"{secret.key}_env") == secret.variable]
+        sections += _written_sections(profile.name, own, path, dry_run)
+        for secret in secrets:
+            purpose = f"{secret.key} stands in {secret.place} and was not copied; set it in your shell before use:"
+            sections.append(NextCommands((f"read -rs {secret.variable} && export {secret.variable}",), purpose))
+        listed.append(
+            {
+                "profile": profile.name,
+                "replaced": profile.name in replaced,
+                "values": own,
+                "secrets": [attributes(secret, "key variable place") for secret in secrets],
+            }
+        )
+    left_out = [*found.left_out, *(key for profile in chosen for key in profile.left_out)]
+    sections += [Remarks("not taken over", left_out), _next_commands(cli, list(values))]
+    rows = [(profile, *item) for profile, own in values.items() for item in own.items()]
+    data = {
+        "source": str(file),
+        "kind": found.kind,
+        "file": str(path),
+        "dry_run": dry_run,
+        "profiles": listed,
+        "not_taken_over": [attributes(key, "name place why") for key in left_out],
+    }
+    table = ResultTable(("profile", "key", "value"), rows)
+    return finish(cli, Report(command="profile import", data=data, sections=sections, table=table))
+
+
+def _chosen_profiles(cli: CliContext, found: "ClientFile", name: str | None, file: Path) -> tuple["ClientProfile", ...]:
+    """The profiles to take: all of the file, or the one that is wanted of several."""
+    chosen = found.profiles
+    names = [profile.name for profile in chosen]
+    if name is not None:
+        chosen = tuple(profile for profile in chosen if profile.name == name)
+        if not chosen:
+            guess = did_you_mean(name, names)
+            raise UsageError(f"{file} has no profile {name[:60]!r}{guess}", hint=f"it has: {few_of(names)}")
+    if len(chosen) > 1 and (cli.given.flags or cli.given.overrides):
+        raise UsageError(
+            f"-B and -X are for one profile, and {file} has {len(chosen)}",
+            hint=f"choose one with --name: {few_of(names)}",
+        )
+    return chosen
+
+
+def _written_sections(name: str, values: Mapping[str, str], path: Path, dry_run: bool) -> list[Part]:
+    verb = "would be written" if dry_run else "written"
+    return [f"profile {name} {verb} to {path}", ResultTable(("key", "value"), tuple(values.items())), ""]
+
+
+def _next_commands(cli: CliContext, names: list[str]) -> NextCommands:
+    return NextCommands([str(shell_command("doctor", program=cli.program_for(name))) for name in names])
+
+
+def _warn_unless_in_use(cli: CliContext, name: str) -> None:
+    """What a file or the environment says of the default profile may be stronger than the note."""
+    current = open_profiles(GivenSettings(config=cli.given.config), cli.output.warn).current()
+    if current.name != name:
+        stronger = f"{current.name} (from {current.origin})" if current.name else "an address from the environment"
+        cli.output.warn(f"profile {name} is not used by default: {stronger} overrides it")
 
 
 def _settings(cli: CliContext, name: str | None) -> Settings:

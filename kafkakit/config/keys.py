@@ -34,6 +34,15 @@ class ControlStoreKind(StrEnum):
     KAFKA = "kafka"
 
 
+class ClientFileKind(StrEnum):
+    """Whose configuration a file is."""
+
+    KCL = "kcl"
+    KAFKACTL = "kafkactl"
+    LIBRDKAFKA = "librdkafka"
+    JAVA = "java"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
     """One key of a profile, by its dotted name; `env` are the variables that set it.

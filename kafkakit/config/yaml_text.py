@@ -1,13 +1,35 @@
-"""Reading configuration files: YAML with limits, flattened to dotted keys, each with its line.
+"""The text of configuration files: YAML read with limits, each key with its line, and a profile put into it.
 
 Scalars stay text (nothing is guessed to be a number, a date or a switch).
+
+Comments, order and line ends stay where a profile is written: the text is changed at one place, which the positions of
+nodes give, and read again. Everything else in it must read as before.
 """
 
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from kafkakit.config.keys import KEY_BY_NAME, PROFILE_NAME_HINT, ValueKind, did_you_mean, is_profile_name
 from kafkakit.core.errors import InputError
-from kafkakit.core.yaml_json import Document, Mapping, Node, Scalar, Sequence, kind_of, list_of, sound_document
+from kafkakit.core.yaml_json import (
+    NULLS,
+    Document,
+    Mapping,
+    MappingEntry,
+    Node,
+    Scalar,
+    Sequence,
+    kind_of,
+    list_of,
+    plain_value,
+    sound_document,
+)
 
 _SECTIONS = frozenset(name.rpartition(".")[0] for name in KEY_BY_NAME if "." in name) | {"security"}
 _KNOWN = (*(name for name, key in KEY_BY_NAME.items() if key.kind is not ValueKind.SECRET), *_SECTIONS)
@@ -104,3 +126,242 @@ def _value(node: Node, document: Document, name: str) -> str:
     if name == "bootstrap_server" and isinstance(node, Sequence):
         return ",".join(document.scalar_text(item, name) for item in node.items)
     return document.scalar_text(node, name)
+
+
+_TOML_PART = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
+# The head of a section, or a key before its value.
+_TOML_LINE = re.compile(
+    rf"^[ \t]*(\[\[?)?[ \t]*({_TOML_PART}(?:[ \t]*\.[ \t]*{_TOML_PART})*)[ \t]*(?(1)\]\]?[ \t\r]*(?:#.*)?$|=)",
+    re.MULTILINE,
+)
+
+
+def read_toml(text: str, source: str) -> Document:
+    """A TOML text; the places are those of keys that begin a line. `InputError` with the line for a broken one."""
+    import tomllib
+
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        problem, _, place = str(error).partition(" (at ")
+        named = re.search(r"line (\d+)", place)
+        line = int(named[1]) if named else text.count("\n") + 1
+        raise InputError(f"{source}:{line}", f"not valid TOML: {problem}") from None
+    except RecursionError:
+        raise InputError(source, "nested too deeply") from None
+    starts: dict[tuple[str, ...], int] = {}
+    section: tuple[str, ...] = ()
+    for found in _TOML_LINE.finditer(text):
+        path = tuple(part.strip("\"'") for part in re.findall(_TOML_PART, found[2]))
+        section, path = (path, path) if found[1] else (section, (*section, *path))
+        for end in range(1, len(path) + 1):
+            starts.setdefault(path[:end], found.start(2))
+    return Document(source, text, "toml", (_toml_node(content, (), 0, starts),))
+
+
+def _toml_node(value: object, path: tuple[str, ...], at: int, starts: AnyMapping[tuple[str, ...], int]) -> Node:
+    """`at` is the place of what the value stands in."""
+    at = starts.get(path, at)
+    if isinstance(value, dict):
+        nodes = {str(key): _toml_node(item, (*path, str(key)), at, starts) for key, item in value.items()}
+        return Mapping(
+            {key: MappingEntry(Scalar(key, node.start, node.start), node) for key, node in nodes.items()}, at
+        )
+    if isinstance(value, list):
+        return Sequence([_toml_node(item, path, at, starts) for item in value], at)
+    return Scalar(str(value).lower() if isinstance(value, bool) else str(value), at, at)
+
+
+Tree: TypeAlias = "dict[str, str | Tree]"
+_STEP = 2
+# What every reader of YAML takes for a text; the rest is quoted.
+_PLAIN = re.compile(r"[A-Za-z0-9/][A-Za-z0-9_./-]*")
+_CLOSE = re.compile(r"(?:[\s,]|#[^\r\n]*)*[\]}]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Splice:
+    """The text between two places, replaced."""
+
+    start: int
+    end: int
+    text: str
+
+
+def with_profile(data: bytes, source: str, name: str, values: AnyMapping[str, str]) -> bytes:
+    """The file with this profile, in place of one of its name; `values` by dotted key.
+
+    `InputError` for a file that cannot be read, and for one whose layout allows no change at one place.
+    """
+    parse_config(data, source)
+    document = sound_document(data, source)
+    tree = nested_values(values)
+    text = document.text
+    splice = _splice(document, name, tree)
+    added = splice.text.replace("\n", "\r\n" if "\r\n" in text else "\n")
+    changed = f"{text[: splice.start]}{added}{text[splice.end :]}".encode()
+    if data.startswith(codecs.BOM_UTF8):
+        changed = codecs.BOM_UTF8 + changed
+    before = _mapping_of(plain_value(document, is_text=True))
+    wanted = before | {"profiles": _mapping_of(before.get("profiles")) | {name: tree}}
+    try:
+        parse_config(changed, source)
+        is_as_meant = plain_value(sound_document(changed, source), is_text=True) == wanted
+    except InputError:
+        is_as_meant = False
+    if not is_as_meant:
+        lines = "; ".join(f"{key}: {value}" for key, value in values.items())
+        raise InputError(
+            source,
+            f"its layout does not allow adding profile {name} without rewriting the rest",
+            hint=f"add it by hand: {lines}",
+        )
+    return changed
+
+
+def _mapping_of(value: object) -> dict[str, object]:
+    return value if isinstance(value, dict) else {}
+
+
+def nested_values(values: AnyMapping[str, str]) -> Tree:
+    """Dotted keys as the sections of a configuration file."""
+    tree: Tree = {}
+    for name, value in values.items():
+        *sections, key = name.split(".")
+        inner = tree
+        for section in sections:
+            below = inner.setdefault(section, {})
+            if isinstance(below, str):
+                raise TypeError(f"{section} of {name} has a value of its own")
+            inner = below
+        inner[key] = value
+    return tree
+
+
+def _splice(document: Document, name: str, tree: Tree) -> _Splice:
+    text, root = document.text, document.root
+    if not document.roots or not isinstance(root, Mapping):  # nothing, or only comments
+        return _behind(text, len(text), _block({"profiles": {name: tree}}, 0, _STEP))
+    profiles = root.entries.get("profiles")
+    if profiles is None:
+        return _new_entry(document, root, {"profiles": {name: tree}})
+    held = profiles.value
+    if not isinstance(held, Mapping) or not held.entries:
+        return _first_entry(document, profiles, {name: tree}, is_flow=root.is_flow)
+    old = held.entries.get(name)
+    return _new_entry(document, held, {name: tree}) if old is None else _entry_replaced(document, held, old, tree)
+
+
+def _new_entry(document: Document, mapping: Mapping, entry: Tree) -> _Splice:
+    """Behind the last entry of a mapping."""
+    text = document.text
+    if not mapping.entries:
+        at = mapping.start + 1
+        return _Splice(at, at, _flow(entry, quoted=False)[1:-1])
+    key, value = next(reversed(mapping.entries.values()))
+    if mapping.is_flow:
+        at, quoted = _end(text, value), _is_quoted(text, key)
+        return _Splice(at, at, f", {_flow(entry, quoted=quoted)[1:-1]}")
+    column = _column(document, mapping)
+    return _behind(text, _line_behind(text, value, column), _block(entry, column, _step_of(document, mapping)))
+
+
+def _first_entry(document: Document, profiles: MappingEntry, entry: Tree, *, is_flow: bool) -> _Splice:
+    """Into `profiles:` or `profiles: {}`; a comment behind it stays there."""
+    text, (key, value) = document.text, profiles
+    start, end = value.start, _end(text, value)
+    if is_flow:
+        return _Splice(start, end, f" {_flow(entry, quoted=_is_quoted(text, key))}")
+    line_end = _line_end(text, end)
+    tail = text[end:line_end].rstrip("\r\n")
+    while not tail.strip() and text[start - 1] == " ":
+        start -= 1
+    column = _column(document, key) + _STEP
+    return _Splice(start, line_end, f"{tail.rstrip()}\n{_block(entry, column, _STEP)}")
+
+
+def _entry_replaced(document: Document, mapping: Mapping, old: MappingEntry, tree: Tree) -> _Splice:
+    text, (key, value) = document.text, old
+    if mapping.is_flow:
+        written = _flow({key.text: tree}, quoted=_is_quoted(text, key))[1:-1]
+        return _Splice(key.start, _end(text, value), written)
+    column = _column(document, key)
+    lines = _block({key.text: tree}, column, _step_of(document, mapping))
+    return _Splice(key.start - column, _line_behind(text, value, column), lines)
+
+
+def _is_quoted(text: str, key: Scalar) -> bool:
+    """True for a key as JSON writes it, beside which the new ones are written so."""
+    return text[key.start] == '"'
+
+
+def _behind(text: str, at: int, lines: str) -> _Splice:
+    return _Splice(at, at, lines if not at or text[at - 1] in "\r\n" else f"\n{lines}")
+
+
+def _end(text: str, node: Node) -> int:
+    """Where a value ends; brackets and braces have only a start, and end behind what they hold."""
+    if isinstance(node, Scalar):
+        return node.end
+    items = node.items if isinstance(node, Sequence) else [entry.value for entry in node.entries.values()]
+    at = _end(text, items[-1]) if items else node.start + 1
+    closed = _CLOSE.match(text, at) if node.is_flow else None
+    return closed.end() if closed else at
+
+
+def _line_behind(text: str, node: Node, column: int) -> int:
+    """Where the line behind a node begins, comments that are indented deeper than its key taken with it."""
+    at = _end(text, node)
+    if text[at - 1] not in "\r\n":
+        at = _line_end(text, at)
+    comment = re.compile(rf" {{{column + 1},}}#")
+    while comment.match(text, at):
+        at = _line_end(text, at)
+    return at
+
+
+def _line_end(text: str, at: int) -> int:
+    found = text.find("\n", at)
+    return len(text) if found < 0 else found + 1
+
+
+def _column(document: Document, node: Node) -> int:
+    """By how much a key, or the first one of a mapping, is indented."""
+    return (document.place(node.start).column or 1) - 1
+
+
+def _step_of(document: Document, mapping: Mapping) -> int:
+    """By how much the file indents what a profile holds."""
+    for key, value in mapping.entries.values():
+        if isinstance(value, Mapping) and value.entries and not value.is_flow:
+            return _column(document, value) - _column(document, key)
+    return _STEP
+
+
+def _block(tree: Tree, column: int, step: int) -> str:
+    return "".join(f"{line}\n" for line in _block_lines(tree, column, step))
+
+
+def _block_lines(tree: Tree, column: int, step: int) -> Iterator[str]:
+    for key, value in tree.items():
+        if isinstance(value, str):
+            yield f"{' ' * column}{key}: {_scalar(value)}"
+        else:
+            yield f"{' ' * column}{key}:"
+            yield from _block_lines(value, column + step, step)
+
+
+def _flow(tree: Tree, *, quoted: bool) -> str:
+    items = (
+        f"{_scalar(key, quoted)}: {_scalar(value, quoted) if isinstance(value, str) else _flow(value, quoted=quoted)}"
+        for key, value in tree.items()
+    )
+    return f"{{{', '.join(items)}}}"
+
+
+def _scalar(value: str, quoted: bool = False) -> str:
+    import yaml
+
+    if not quoted and _PLAIN.fullmatch(value) and value not in NULLS:
+        return value
+    return yaml.safe_dump(value, default_style='"', allow_unicode=True, width=1 << 30).rstrip("\n")

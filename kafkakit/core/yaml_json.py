@@ -153,7 +153,7 @@ class CommentAt(NamedTuple):
 class Document:
     """One file: its text, the trees in it (several for multi-document YAML), problems and comments.
 
-    `format` is `yaml`, `json` or `properties`.
+    `format` is `yaml`, `json`, `toml` or `properties`.
     """
 
     path: str

@@ -188,6 +188,7 @@ streams lane: add pause quota remove resume rules
 #   of a run that was confirmed when it began, and close changes no cluster.
 # - autothrottle set and remove are a brake as well, and kafka-kit's autothrottle-cli, which scripts call, does not ask.
 # - autothrottle run and registry serve are services; timers run autothrottle once and metricsfetcher fetch.
+# - profile add and import change no cluster, and refuse to replace a profile without --replace.
 # - streams dlq copy is a service, or with --once the job of a timer, without which retention deletes records.
 ASK_NOTHING = """
 reassign: close continue pause throttle
@@ -195,6 +196,7 @@ autothrottle: once remove run set
 metricsfetcher: fetch
 registry: serve
 streams dlq: copy
+profile: add import
 """
 # A service whose --auto-failover has `dry-run`; `explain` and `simulate` tell what it shares out.
 NO_DRY_RUN = "streams assigner: run\n"

@@ -1,10 +1,14 @@
 """`kafkakit profile`: stdout, stderr and exit code of each command."""
 
+import stat
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.rigs.command_line import Home
+
+PASSWORD = "hunter2-of-production"
 
 
 @pytest.fixture
@@ -41,7 +45,9 @@ def test_list_survives_one_bad_file(home: Home) -> None:
 
 def test_list_without_profiles_says_so(tmp_path: Path) -> None:
     ran = Home(tmp_path).run("profile", "list")
-    assert (ran.code, ran.stdout) == (0, "no profiles are configured; make one with: kafkakit sandbox up\n")
+    assert (ran.code, ran.stdout.count("\n")) == (0, 1)
+    assert "kafkakit profile add" in ran.stdout
+    assert "kafkakit sandbox up" in ran.stdout
     assert Home(tmp_path).run("profile", "list", "-o", "tsv").stdout == ""
 
 
@@ -86,3 +92,247 @@ def test_check_tells_that_nothing_answers(home: Home) -> None:
     assert (ran.code, ran.stdout) == (75, "")
     assert ran.stderr.startswith("error: ")
     assert "127.0.0.1:1" in ran.stderr
+
+
+def written(home: Home, name: str = "config.yaml") -> str:
+    return (home.config / name).read_text(encoding="utf-8")
+
+
+def test_a_profile_is_added_behind_the_others(home: Home) -> None:
+    (home.config / "config.yaml").chmod(0o640)
+    ran = home.run(
+        *("profile", "add", "eu", "-B", "a:1,b:2", "-X", "security.protocol=SSL", "-X", "ssl.ca.location=ca.pem")
+    )
+    assert (ran.code, ran.stderr) == (0, "")
+    assert written(home) == (
+        "profiles:\n  prod: {bootstrap_server: 'p:1'}\n"
+        '  eu:\n    bootstrap_server: "a:1,b:2"\n    security:\n      protocol: SSL\n'
+        f"      tls:\n        ca_file: {home.work}/ca.pem\n"
+    )
+    assert stat.S_IMODE((home.config / "config.yaml").stat().st_mode) == 0o640
+    assert ran.stdout.splitlines()[-1] == "kafkakit --profile eu doctor"
+    values = home.run("profile", "show", "eu", "-o", "json").json["values"]
+    assert values["bootstrap_server"]["value"] == "a:1,b:2"
+    assert home.run("profile", "show", "prod").code == 0
+
+
+def test_the_first_profile_makes_a_private_file(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    ran = home.run("profile", "add", "dev", "-B", "a:1", "--default", "-o", "json")
+    assert (ran.code, ran.stderr) == (0, "")
+    path = home.config / "config.yaml"
+    assert (stat.S_IMODE(path.stat().st_mode), stat.S_IMODE(path.parent.stat().st_mode)) == (0o600, 0o700)
+    told = {key: value for key, value in ran.json.items() if key != "kafkakit"}
+    assert told == {
+        "profile": "dev",
+        "file": str(path),
+        "replaced": False,
+        "default": True,
+        "dry_run": False,
+        "values": {"bootstrap_server": "a:1"},
+    }
+    assert home.run("profile", "show", "-o", "json").json["profile"] == "dev"
+    assert [item.name for item in path.parent.iterdir()] == ["config.yaml"]
+
+
+def test_the_environment_is_no_part_of_a_new_profile(home: Home) -> None:
+    env = {
+        "KAFKAKIT_SASL_PASSWORD": PASSWORD,
+        "KAFKAKIT_CLUSTER_ID": "c",
+        "KAFKAKIT_BOOTSTRAP_SERVERS": "e:1",
+        "KAFKAKIT_PROFILE": "prod",
+    }
+    ran = home.run("profile", "add", "eu", "-X", "bootstrap_server=a:1", env=env)
+    assert ran.code == 0
+    assert yaml.safe_load(written(home))["profiles"]["eu"] == {"bootstrap_server": "a:1"}
+    assert home.run("profile", "add", "us", env=env).code == 2
+
+
+def test_a_default_that_a_file_overrides_is_told(home: Home) -> None:
+    path = home.write_config("profile: prod\nprofiles: {prod: {bootstrap_server: 'p:1'}}\n", "own.yaml")
+    ran = home.run("--config", str(path), "profile", "add", "eu", "-B", "a:1", "--default")
+    assert ran.code == 0
+    assert f"profile eu is not used by default: prod (from config {path}:1) overrides it" in ran.stderr
+    assert ran.stdout.splitlines()[-1] == f"kafkakit --config {path} --profile eu doctor"
+    assert "eu" in yaml.safe_load(path.read_text())["profiles"]
+    assert "eu" not in yaml.safe_load(written(home))["profiles"]
+
+
+def test_a_config_file_that_is_missing_is_made(home: Home) -> None:
+    path = home.folder / "new" / "own.yaml"
+    assert home.run("--config", str(path), "profile", "add", "eu", "-B", "a:1").code == 0
+    assert home.run("--config", str(path), "profile", "list", "-o", "tsv").stdout.split("\t")[1] == "eu"
+
+
+def test_a_dry_run_writes_nothing(home: Home) -> None:
+    before = written(home)
+    ran = home.run("profile", "add", "eu", "-B", "a:1", "--default", "--dry-run")
+    assert ran.code == 0
+    assert f"profile eu would be written to {home.config}/config.yaml\n" in ran.stdout
+    assert (written(home), (home.state / "current-profile").exists()) == (before, False)
+
+
+def test_a_profile_is_replaced_only_on_demand(home: Home) -> None:
+    before = written(home)
+    ran = home.run("profile", "add", "prod", "-B", "a:1")
+    assert (ran.code, ran.stdout, written(home)) == (2, "", before)
+    assert "--replace" in ran.stderr
+    ran = home.run("profile", "add", "prod", "-B", "a:1", "--replace", "-o", "json")
+    assert (ran.code, ran.json["replaced"]) == (0, True)
+    assert yaml.safe_load(written(home)) == {"profiles": {"prod": {"bootstrap_server": "a:1"}}}
+
+
+def test_a_profile_of_another_file_stays_where_it_is(home: Home) -> None:
+    ran = home.run("profile", "add", "staging", "-B", "a:1", "--replace")
+    assert ran.code == 2
+    assert f"profile staging is defined in {home.config}/profiles.d/staging.yaml" in ran.stderr
+    path = home.write_config("", "own.yaml")
+    assert home.run("--config", str(path), "profile", "add", "staging", "-B", "a:1").code == 2
+    assert home.run("--config", str(path), "profile", "add", "staging", "-B", "a:1", "--replace").code == 0
+
+
+def test_a_file_behind_a_link_is_written_where_it_lies(home: Home) -> None:
+    real = home.folder / "dotfiles.yaml"
+    (home.config / "config.yaml").rename(real)
+    (home.config / "config.yaml").symlink_to(real)
+    assert home.run("profile", "add", "eu", "-B", "a:1").code == 0
+    assert (home.config / "config.yaml").is_symlink()
+    assert "eu:" in real.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("eu",), "names no address"),
+        (("eu", "-B", "a"), "'a' is not an address"),
+        (("../eu", "-B", "a:1"), "cannot name a profile"),
+        (("eu", "-B", "a:1", "-X", "sasl.password=x"), "would show a secret"),
+        (("eu", "-B", "a:1", "-X", "security.protocol=SASL_SSL"), "needs sasl.mechanism"),
+        (("eu", "-B", "a:1", "-X", "security.protocol=sasl"), "must be one of PLAINTEXT"),
+        (("eu", "-B", "a:1", "-X", "no.key=x"), "is not a known key"),
+        (
+            ("eu", "-B", "a:1", "-X", "security.sasl.password_env=A", "-X", "security.sasl.password_file=b"),
+            "both security.sasl.password_env and security.sasl.password_file",
+        ),
+    ],
+)
+def test_a_profile_that_could_not_be_used_is_not_added(home: Home, words: tuple[str, ...], told: str) -> None:
+    before = written(home)
+    ran = home.run("profile", "add", *words)
+    assert (ran.code, ran.stdout, written(home)) == (2, "", before)
+    assert told in ran.stderr
+
+
+def test_client_properties_are_the_matter_of_import(home: Home) -> None:
+    ran = home.run("--command-config", "c.properties", "profile", "add", "eu", "-B", "a:1")
+    assert ran.code == 0
+    assert "to make a profile of it: kafkakit profile import FILE\n" in ran.stderr
+
+
+def place(home: Home, name: str, text: str) -> Path:
+    home.work.mkdir(exist_ok=True)
+    path = home.work / name
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o600)
+    return path
+
+
+JAVA = f"""\
+security.protocol=SASL_SSL
+sasl.mechanism=PLAIN
+sasl.jaas.config=x.PlainLoginModule required username="ops" password="{PASSWORD}";
+ssl.truststore.type=PEM
+ssl.truststore.location=ca.pem
+group.id=g
+"""
+KAFKACTL = f"""\
+contexts:
+  a:
+    brokers: [a:1]
+  b:
+    brokers: [b:1]
+    sasl: {{enabled: true, username: ops, password: {PASSWORD}}}
+"""
+
+
+def test_client_properties_become_a_profile_without_the_password(home: Home) -> None:
+    place(home, "client.properties", JAVA)
+    place(home, "ca.pem", "")
+    ran = home.run("profile", "import", "client.properties", "--name", "eu", "-B", "a:1")
+    assert (ran.code, ran.stderr) == (0, "")
+    assert yaml.safe_load(written(home))["profiles"]["eu"] == {
+        "bootstrap_server": "a:1",
+        "security": {
+            "protocol": "SASL_SSL",
+            "tls": {"ca_file": f"{home.work}/ca.pem"},
+            "sasl": {"mechanism": "PLAIN", "username": "ops", "password_env": "KAFKA_PASSWORD_EU"},
+        },
+    }
+    assert "read -rs KAFKA_PASSWORD_EU && export KAFKA_PASSWORD_EU" in ran.stdout.splitlines()
+    assert "not taken over: client.properties:6: group.id" in ran.stdout.splitlines()
+    assert ran.stdout.splitlines()[-1] == "kafkakit --profile eu doctor"
+    for file in home.folder.rglob("*"):
+        assert file.name == "client.properties" or not file.is_file() or PASSWORD not in file.read_text()
+    assert PASSWORD not in ran.stdout + ran.stderr
+
+
+def test_a_password_that_is_named_otherwise_is_not_asked_for(home: Home) -> None:
+    place(home, "client.properties", JAVA)
+    words = ("client.properties", "-B", "a:1", "-X", "security.sasl.password_file=/run/pw", "-o", "json")
+    ran = home.run("profile", "import", *words)
+    assert (ran.code, ran.json["profiles"][0]["profile"], ran.json["profiles"][0]["secrets"]) == (0, "client", [])
+    assert "password_file: /run/pw" in written(home)
+
+
+def test_each_context_becomes_a_profile(home: Home) -> None:
+    place(home, "config.yml", KAFKACTL)
+    ran = home.run("profile", "import", "config.yml", "-o", "json")
+    assert ran.code == 0
+    assert [(one["profile"], one["replaced"]) for one in ran.json["profiles"]] == [("a", False), ("b", False)]
+    assert [one["place"] for one in ran.json["profiles"][1]["secrets"]] == ["config.yml:6"]
+    assert list(yaml.safe_load(written(home))["profiles"]) == ["prod", "a", "b"]
+    assert home.run("profile", "import", "config.yml").code == 2
+    assert home.run("profile", "import", "config.yml", "--replace").code == 0
+
+
+def test_one_context_of_several_can_be_taken(home: Home) -> None:
+    place(home, "config.yml", KAFKACTL)
+    assert "choose one with --name: a, b" in home.run("profile", "import", "config.yml", "-B", "c:1").stderr
+    assert "has no profile 'c'" in home.run("profile", "import", "config.yml", "--name", "c").stderr
+    ran = home.run("profile", "import", "config.yml", "--name", "a", "-B", "c:1", "-o", "tsv")
+    assert (ran.code, ran.stdout) == (0, "a\tbootstrap_server\tc:1\n")
+
+
+def test_a_file_that_others_can_read_is_warned_about(home: Home) -> None:
+    place(home, "config.yml", KAFKACTL).chmod(0o644)
+    assert "chmod 600 it" in home.run("profile", "import", "config.yml", "--dry-run").stderr
+    (home.work / "config.yml").chmod(0o666)
+    assert home.run("profile", "import", "config.yml", "--dry-run").code == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("c.toml", "seed_brokers = [\n", "c.toml:2: not valid TOML"),
+        ("c.yml", "contexts:\n  a: [\n", "c.yml:3:1: not valid YAML"),
+        ("c.properties", "a.b=1\nssl.truststore.location=x.jks\n", "c.properties:2: ssl.truststore.location is a JKS"),
+        ("c.conf", "sasl.mechanisms=PLAIN\nx\n", "c.conf:2: is not a line"),
+        ("c.txt", "hello\n", "its kind cannot be seen"),
+        ("c.properties", "acks=all\nclient.id=x\n", "names no address"),
+        ("c.properties", "bootstrap.servers=a:1\nssl.ca.location=x\n", "does not encrypt"),
+        ("c.properties", "bootstrap.servers=a:1\nsecurity.protocol=x\n", "(from c.properties:2) must be one of"),
+    ],
+)
+def test_a_file_that_gives_no_profile_is_refused(home: Home, name: str, text: str, told: str) -> None:
+    before = written(home)
+    place(home, name, text)
+    ran = home.run("profile", "import", name)
+    assert (ran.code, ran.stdout, written(home)) == (2, "", before)
+    assert told in ran.stderr
+
+
+def test_a_file_may_come_from_stdin(home: Home) -> None:
+    ran = home.run("profile", "import", "-", "--name", "eu", stdin='seed_brokers = ["a:1"]\n')
+    assert ran.code == 0
+    assert "eu:" in written(home)
+    assert "--name" in home.run("profile", "import", "-", stdin='seed_brokers = ["a:1"]\n').stderr

@@ -355,8 +355,8 @@ OFFLINE = {
     "autothrottle version", "autothrottle completion", "metricsfetcher show", "metricsfetcher unit",
     "metricsfetcher version", "metricsfetcher completion", "registry version", "registry completion",
     "streams lane route", "streams assigner simulate", "streams commits decode", "streams commits encode",
-    "streams commits diff", "fleet segments", "profile list", "profile show", "profile use", "version",
-    "completion",
+    "streams commits diff", "fleet segments", "profile add", "profile import", "profile list", "profile show",
+    "profile use", "version", "completion",
 }  # fmt: skip
 
 

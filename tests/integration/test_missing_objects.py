@@ -176,6 +176,7 @@ sandbox load --name nosuch
 sandbox restart 9999 --name SANDBOX
 sandbox status --name nosuch
 profile check nosuch
+profile import nosuch
 profile show nosuch
 profile use nosuch
 registry apply nosuch.yaml
@@ -305,8 +306,8 @@ topicmappr check --snapshot nosuch.json
 FREE = """
 acl list, audit unit, broker list, cluster describe, group list, quota list,
 autothrottle show, autothrottle unit, completion, config watch, doctor, metricsfetcher show,
-metricsfetcher unit, profile list, reassign list, reassign status, registry cleanup, registry migrate, registry
-translate-offsets, registry unmapped, sandbox demo, sandbox down, sandbox up, snapshot, streams assigner run, streams
+metricsfetcher unit, profile add, profile list, reassign list, reassign status, registry cleanup, registry migrate,
+registry translate-offsets, registry unmapped, sandbox demo, sandbox down, sandbox up, snapshot, streams assigner run, streams
 assigner show, streams assigner simulate, streams balance, streams commits decode, streams demo, streams list, version
 """
 

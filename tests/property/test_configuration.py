@@ -7,19 +7,21 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.config.client_properties import parse_properties, translate_properties
+from kafkakit.config.client_properties import parse_properties, read_client_file, translate_properties
 from kafkakit.config.keys import (
     KEY_BY_NAME,
     KEY_BY_PROPERTY,
+    ClientFileKind,
     Layer,
     Rank,
     SourcedValue,
+    ValueKind,
     defaults,
     merge,
     parse_overrides,
 )
 from kafkakit.config.security import Secret
-from kafkakit.config.yaml_text import parse_config, parse_profile
+from kafkakit.config.yaml_text import ConfigFile, parse_config, parse_profile, with_profile
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.quantities import format_duration, parse_duration
 from tests.rigs.command_line import Home
@@ -68,6 +70,101 @@ def test_any_bytes_as_configuration(data: bytes) -> None:
 def test_any_tree_as_configuration(tree: dict[str, object]) -> None:
     check_config(yaml.safe_dump(tree, allow_unicode=True).encode("utf-8", "surrogatepass"))
     check_config(yaml.safe_dump({"profiles": {"p": tree}}, allow_unicode=True).encode("utf-8", "surrogatepass"))
+
+
+VALUES = st.dictionaries(
+    st.sampled_from([name for name, key in KEY_BY_NAME.items() if key.kind is not ValueKind.SECRET]),
+    TEXT,
+    min_size=1,
+    max_size=5,
+)
+NAMES = st.from_regex(r"[a-z0-9][A-Za-z0-9._-]{0,6}", fullmatch=True)
+COMMENTS = st.sampled_from(["", "# text\n", "  # deeper: {\n", "\n", "      # deepest\n"])
+
+
+def nested(values: dict[str, str]) -> dict[str, object]:
+    tree: dict[str, object] = {}
+    for name, value in values.items():
+        *sections, key = name.split(".")
+        inner: dict[str, object] = tree
+        for section in sections:
+            inner = inner.setdefault(section, {})  # type: ignore[assignment]
+        inner[key] = value
+    return tree
+
+
+def plain(parsed: ConfigFile) -> dict[str, dict[str, str]]:
+    return {name: {key: at.value for key, at in values.items()} for name, values in parsed.profiles.items()}
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(data=st.data(), before=st.dictionaries(NAMES, VALUES, max_size=3), name=NAMES, values=VALUES)
+def test_a_profile_that_is_added_reads_back_and_nothing_else_changes(
+    data: st.DataObject, before: dict[str, dict[str, str]], name: str, values: dict[str, str]
+) -> None:
+    document: dict[str, object] = {"profile": "x", "unknown": [1, {"a": "b"}]}
+    has_profiles: bool = data.draw(st.booleans())
+    if before or has_profiles:
+        document["profiles"] = {key: nested(own) for key, own in before.items()}
+    dumped = yaml.safe_dump(
+        {key: document[key] for key in data.draw(st.permutations(list(document)))},
+        default_flow_style=data.draw(st.sampled_from([True, False, None])),
+        allow_unicode=data.draw(st.booleans()),
+        sort_keys=False,
+        width=1 << 20,
+    )
+    # A comment may stand between all lines, but inside of a text that takes several.
+    lines = dumped.splitlines(keepends=True)
+    between = st.just("") if any('"' in line or "'" in line for line in lines) else COMMENTS
+    text = "".join(f"{line}{data.draw(between)}" for line in lines)
+    changed = with_profile(text.encode(), "f", name, values).decode()
+    assert plain(parse_config(changed.encode(), "f")) == {**plain(parse_config(text.encode(), "f")), name: values}
+    assert yaml.safe_load(changed)["unknown"] == document["unknown"]
+    if name not in before:
+        kept = iter(changed)
+        assert all(char in kept for char in text.replace("profiles: {}", "profiles:")), "all that stood there stands"
+    again = with_profile(changed.encode(), "f", name, values).decode()
+    assert plain(parse_config(again.encode(), "f")) == plain(parse_config(changed.encode(), "f"))
+
+
+PASSWORD = "hunter2-of-production"
+CLIENT_TEXTS = {
+    ClientFileKind.KCL: 'seed_brokers = ["a:1"]\n[tls]\n[sasl]\nmethod = "plain"\nuser = "u"\npass = "PW"\n',
+    ClientFileKind.KAFKACTL: "contexts:\n  a:\n    brokers: [a:1]\n    sasl: {enabled: true, password: PW}\n",
+    ClientFileKind.LIBRDKAFKA: "bootstrap.servers=a:1\nsasl.mechanisms=PLAIN\nsasl.username=u\nsasl.password=PW\n",
+    ClientFileKind.JAVA: "bootstrap.servers=a:1\nsasl.jaas.config=PlainLoginModule required username=u password=PW;\n",
+}
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(data=st.data(), kind=st.sampled_from(ClientFileKind))
+def test_any_text_as_the_file_of_another_client(data: st.DataObject, kind: ClientFileKind) -> None:
+    """A password in it is neither in what was read nor in what is said of the file."""
+    text = CLIENT_TEXTS[kind].replace("PW", PASSWORD)
+    at = data.draw(st.integers(0, text.index(PASSWORD)))
+    cut = data.draw(st.integers(0, min(3, text.index(PASSWORD) - at)))
+    planted = data.draw(YAML_LIKE | TEXT)
+    broken = f"{text[:at]}{planted}{text[at + cut :]}"
+    given_kind = data.draw(st.sampled_from([kind, None]))
+    said, values = "", list[str]()
+    try:
+        found = read_client_file(broken.encode("utf-8", "surrogatepass"), "f", "stem", kind=given_kind)
+    except InputError as error:
+        check_message(error)
+        said = str(error)
+    else:
+        assert found.profiles
+        values = [value for one in found.profiles for key, (value, _) in one.values.items() if "password" in key]
+    assert not any(PASSWORD in text for text in (said, *values))
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(st.binary(max_size=60), st.sampled_from(ClientFileKind))
+def test_any_bytes_as_the_file_of_another_client(data: bytes, kind: ClientFileKind) -> None:
+    try:
+        read_client_file(data, "f", "stem", kind=kind)
+    except InputError as error:
+        check_message(error)
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)

@@ -68,6 +68,7 @@ READERS: dict[str, tuple[str, ...]] = {
     "lint": ("s.json", "c.json", "p.json"),
     "fleet collect": ("--fleet", "f.yaml", "--to", "store"),
     "profile show": ("--config", "k.yaml"),
+    "profile import": ("c.properties", "--config", "k.yaml", "--dry-run"),
     "profile list": ("--command-config", "c.properties", "--config", "k.yaml"),
 }
 # They name the file alike, but need what this test has not: a Spark run, a broker's disk.

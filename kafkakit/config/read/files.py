@@ -9,17 +9,29 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkakit.config.keys import KEY_BY_NAME, Layer, Rank, SourcedValue, from_one_source, is_profile_name, is_true
+from kafkakit.config.keys import (
+    KEY_BY_NAME,
+    Layer,
+    Rank,
+    SourcedValue,
+    ValueKind,
+    from_one_source,
+    is_profile_name,
+    is_true,
+)
 from kafkakit.config.read.environment import Folders
 from kafkakit.config.security import Secret
-from kafkakit.core.errors import InputError, UsageError
+from kafkakit.core.errors import InputError, RefusedError, UsageError
 
 if TYPE_CHECKING:
+    from kafkakit.config.client_properties import ClientFile, ClientProfile
+    from kafkakit.config.keys import ClientFileKind
     from kafkakit.config.yaml_text import ConfigFile, LocatedValue
 
 
@@ -164,6 +176,50 @@ def open_files(folders: Folders, explicit: Path | None, warn: Callable[[str], No
     return ConfigFiles(find_sources(folders, explicit), folders.config / USER_FILE, warn)
 
 
+def write_profiles(
+    files: ConfigFiles,
+    target: ConfigFilePlace,
+    profiles: Mapping[str, Mapping[str, str]],
+    *,
+    replace: bool,
+    dry_run: bool,
+) -> tuple[str, ...]:
+    """Put profiles into a file, which is made (0600) if it is missing; gives the names of those that were there before.
+
+    `RefusedError` for such a name without `replace`, and for one that a file of the same or a higher rank defines: it
+    would decide, or be mixed with the new one.
+    """
+    from kafkakit.adapters.files import read_input, write_file
+    from kafkakit.config.yaml_text import parse_config, with_profile
+
+    others = [source for source in files.sources if source.path != target.path]
+    weaker: set[str] = set()
+    for source in others:
+        held = {source.profile_of_file} if source.profile_of_file else set(files.read(source).profiles)
+        for name in sorted(held & profiles.keys()):
+            if source.rank <= target.rank:
+                raise RefusedError(
+                    f"profile {name} is defined in {source.path}", hint="change it there, or choose a name"
+                )
+            weaker.add(name)
+    path = target.path
+    data = read_input(path, CONFIG_LIMIT_BYTES, check=partial(refuse_unsafe, path)) if _exists(path) else b""
+    before = tuple(name for name in profiles if name in weaker or name in parse_config(data, str(path)).profiles)
+    if before and not replace:
+        raise RefusedError(
+            f"profile {before[0]} exists already", hint="pass --replace to write it anew, or choose another name"
+        )
+    for name, values in profiles.items():
+        data = with_profile(data, str(path), name, values)
+    if len(data) > CONFIG_LIMIT_BYTES:
+        raise InputError(str(path), f"would be larger than {CONFIG_LIMIT_BYTES} bytes")
+    if not dry_run:
+        with suppress(OSError):  # which the write explains
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_file(path, data, stat.S_IMODE(path.stat().st_mode) if _exists(path) else 0o600)
+    return before
+
+
 def read_current_profile(folders: Folders) -> Choice:
     """The profile that `kafkakit profile use` noted."""
     path = folders.state / CURRENT_PROFILE
@@ -208,9 +264,39 @@ def read_properties_layer(path: Path, origin: str, warn: Callable[[str], None]) 
     )
 
 
-def _layer(source: ConfigFilePlace, values: Mapping[str, LocatedValue]) -> Layer:
-    from kafkakit.config.keys import ValueKind
+def read_other_client(
+    path: Path, kind: ClientFileKind | None, name: str | None, warn: Callable[[str], None]
+) -> ClientFile:
+    """Read the configuration of another client as profiles; warns when it holds a secret that everyone may read."""
+    from kafkakit.adapters.files import read_input
+    from kafkakit.config.client_properties import read_client_file
 
+    data = read_input(path, CONFIG_LIMIT_BYTES, check=partial(refuse_unsafe, path, any_owner=True))
+    stem = path.name.lstrip(".").partition(".")[0]
+    source = "stdin" if str(path) == "-" else str(path)
+    found = read_client_file(data, source, stem, kind=kind, name=name)
+    if any(profile.secrets for profile in found.profiles):
+        warn_if_readable_by_all(path, warn)
+    return found
+
+
+def imported_layer(source: Path, profile: ClientProfile) -> Layer:
+    """The values of a profile of another client's file, paths made absolute.
+
+    A relative path is looked for beside the file, then in the working folder, where most clients look for it.
+    """
+    entries: dict[str, SourcedValue] = {}
+    for name, (written, line) in profile.values.items():
+        value = written
+        if KEY_BY_NAME[name].kind is ValueKind.FILE:
+            path = Path(written).expanduser()
+            beside = source.absolute().parent / path
+            value = str(beside if _exists(beside) or not _exists(path) else path.absolute())
+        entries[name] = SourcedValue(value=value, origin=f"{source}:{line}", rank=Rank.PROPERTIES)
+    return Layer(rank=Rank.PROPERTIES, entries=entries)
+
+
+def _layer(source: ConfigFilePlace, values: Mapping[str, LocatedValue]) -> Layer:
     entries: dict[str, SourcedValue] = {}
     for name, located in values.items():
         value = located.value

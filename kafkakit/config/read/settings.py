@@ -16,6 +16,7 @@ from kafkakit.config.keys import (
     KEY_BY_NAME,
     KEY_PASSWORD,
     KEYS,
+    PROFILE_NAME_HINT,
     SASL_PASSWORD,
     VARIABLES,
     ControlStoreKind,
@@ -24,6 +25,7 @@ from kafkakit.config.keys import (
     SourcedValue,
     ValueKind,
     defaults,
+    is_profile_name,
     is_true,
     merge,
     nearest_name,
@@ -32,14 +34,16 @@ from kafkakit.config.keys import (
 from kafkakit.config.read.environment import Folders, find_folders, read_environment
 from kafkakit.config.read.files import (
     Choice,
+    ConfigFilePlace,
     ConfigFiles,
     SecretReader,
     open_files,
     read_current_profile,
     read_properties_layer,
     write_current_profile,
+    write_profiles,
 )
-from kafkakit.config.security import Mechanism, Protocol, Secret, Security, problems_of
+from kafkakit.config.security import Mechanism, Protocol, Secret, Security, parse_addresses, problems_of
 from kafkakit.core.errors import UsageError
 from kafkakit.core.quantities import parse_duration
 
@@ -255,6 +259,67 @@ class Profiles:
     def use(self, name: str | None) -> Path:
         """Note the profile to use from now on; gives the file that holds the note."""
         return write_current_profile(self.folders, name)
+
+    @property
+    def target(self) -> ConfigFilePlace:
+        """The file that new profiles are written to: `--config`, else the user's."""
+        if self.given.config is not None:
+            return ConfigFilePlace(path=self.given.config, rank=Rank.CONFIG)
+        return ConfigFilePlace(path=self.files.user_file, rank=Rank.USER)
+
+    def write(self, profiles: Mapping[str, Mapping[str, str]], *, replace: bool, dry_run: bool) -> tuple[str, ...]:
+        """`write_profiles` into the target, while no other process of this user does."""
+        from kafkakit.adapters.host import this_holder
+        from kafkakit.adapters.lock import FileLock
+
+        if dry_run:
+            return write_profiles(self.files, self.target, profiles, replace=replace, dry_run=True)
+        who = str(this_holder("profile"))
+        with FileLock(self.folders.state / "profiles.lock", f"the profiles in {self.target.path}", who):
+            return write_profiles(self.files, self.target, profiles, replace=replace, dry_run=False)
+
+
+def new_profile_values(
+    given: GivenSettings, name: str, imported: Layer | None, warn: Callable[[str], None]
+) -> dict[str, str]:
+    """The keys of a profile to be written: `-B`, `-X`, then those of an imported file; paths are absolute.
+
+    What the environment sets is no part of it. Raises `UsageError` for values of the wrong shape, and for a profile
+    that names no cluster or whose parts do not fit together.
+    """
+    if not is_profile_name(name):
+        raise UsageError(f"{name[:60]!r} cannot name a profile", hint=PROFILE_NAME_HINT)
+    layers = invocation_layers(replace(given, command_config=None), {}, warn)
+    values = {key: str(entry.value) for key, entry in merge([*layers, *([imported] if imported else ())]).items()}
+    for key, value in values.items():
+        if KEY_BY_NAME[key].kind is ValueKind.FILE:
+            values[key] = str(Path(value).expanduser().absolute())
+    parse_addresses(values.get("bootstrap_server", ""))
+    _require_usable(name, values)
+    return values
+
+
+def _require_usable(name: str, values: Mapping[str, str]) -> None:
+    """Raise `UsageError` for a profile that names no cluster, or whose security settings do not fit together."""
+    if not values.get("bootstrap_server") and not values.get("zookeeper.addr"):
+        raise UsageError(f"profile {name} names no address of a cluster", hint="add -B HOST:PORT,...")
+    has_secret = {KEY_BY_NAME[key].secret_of for key in values}
+    mechanism = values.get("security.sasl.mechanism")
+    security = Security(
+        protocol=Protocol(values.get("security.protocol", Protocol.PLAINTEXT)),
+        ca_file=values.get("security.tls.ca_file"),
+        cert_file=values.get("security.tls.cert_file"),
+        key_file=values.get("security.tls.key_file"),
+        sasl_mechanism=None if mechanism is None else Mechanism(mechanism),
+        username=values.get("security.sasl.username"),
+        password=Secret("") if "security.sasl.password" in has_secret else None,
+    )
+    problems = problems_of(security)
+    if problems:
+        hint = "add what is missing with -X KEY=VALUE; -X list names the keys"
+        raise UsageError(
+            f"the security settings of profile {name} do not fit together: {'; '.join(problems)}", hint=hint
+        )
 
 
 def open_profiles(given: GivenSettings, warn: Callable[[str], None]) -> Profiles:

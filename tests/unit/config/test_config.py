@@ -2,10 +2,16 @@
 
 import pytest
 
-from kafkakit.config.client_properties import parse_properties, translate_properties
+from kafkakit.config.client_properties import (
+    ClientFile,
+    parse_properties,
+    read_client_file,
+    translate_properties,
+)
 from kafkakit.config.keys import (
     KEY_BY_NAME,
     KEYS,
+    ClientFileKind,
     Layer,
     Rank,
     SourcedValue,
@@ -16,7 +22,7 @@ from kafkakit.config.keys import (
     parse_overrides,
 )
 from kafkakit.config.security import Secret
-from kafkakit.config.yaml_text import parse_config, parse_profile
+from kafkakit.config.yaml_text import parse_config, parse_profile, with_profile
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.quantities import format_duration, parse_duration
 
@@ -343,3 +349,310 @@ def test_durations(text: str, seconds: float) -> None:
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(UsageError):
         parse_duration(text)
+
+
+NEW = {"bootstrap_server": "c:1,d:2", "security.protocol": "SSL", "security.tls.ca_file": "/etc/a b.pem"}
+NEW_LINES = """\
+  new:
+    bootstrap_server: "c:1,d:2"
+    security:
+      protocol: SSL
+      tls:
+        ca_file: "/etc/a b.pem"
+"""
+COMMENTED = """\
+# clusters of the team
+profile: prod  # the default
+
+profiles:
+  # the first one
+  prod:
+    bootstrap_server: 'a:1'  # of 2024
+    # cluster_id: not yet
+
+trusted_folders: [~/src]  # the end
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", f"profiles:\n{NEW_LINES}"),
+        ("# none yet", f"# none yet\nprofiles:\n{NEW_LINES}"),
+        ("profile: x", f"profile: x\nprofiles:\n{NEW_LINES}"),
+        ("profiles:\n", f"profiles:\n{NEW_LINES}"),
+        ("profiles: {}  # none\nprofile: x\n", f"profiles:   # none\n{NEW_LINES}profile: x\n"),
+        ("profiles: {}\n", f"profiles:\n{NEW_LINES}"),
+        (COMMENTED, COMMENTED.replace("not yet\n", f"not yet\n{NEW_LINES}")),
+        ("profiles:\n  a: {bootstrap_server: a}", f"profiles:\n  a: {{bootstrap_server: a}}\n{NEW_LINES}"),
+        ("profiles:\n  ? a\n  : {}\n", f"profiles:\n  ? a\n  : {{}}\n{NEW_LINES}"),
+        ("profiles:\n  a:  # empty\n", f"profiles:\n  a:  # empty\n{NEW_LINES}"),
+        (
+            "profiles:\n    a:\n        cluster_id: x\n",
+            "profiles:\n    a:\n        cluster_id: x\n" + NEW_LINES.replace("  ", "    "),
+        ),
+        ("profiles:\n  a:\n    cluster_id: |\n      x\n", f"profiles:\n  a:\n    cluster_id: |\n      x\n{NEW_LINES}"),
+    ],
+)
+def test_a_new_profile_stands_behind_the_others(before: str, after: str) -> None:
+    assert with_profile(before.encode(), "f", "new", NEW).decode() == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("profiles: {a: {cluster_id: x}}  # one\n", "profiles: {a: {cluster_id: x}, new: {cluster_id: y}}  # one\n"),
+        ("{}\n", "{profiles: {new: {cluster_id: y}}}\n"),
+        ('{"profile": "x"}', '{"profile": "x", "profiles": {"new": {"cluster_id": "y"}}}'),
+        ('{"profiles": {}}', '{"profiles":  {"new": {"cluster_id": "y"}}}'),
+        (
+            '{\n  "profiles": {\n    "a": {"cluster_id": "x"}\n  }\n}\n',
+            '{\n  "profiles": {\n    "a": {"cluster_id": "x"}, "new": {"cluster_id": "y"}\n  }\n}\n',
+        ),
+    ],
+)
+def test_a_profile_among_those_in_braces_is_written_like_them(before: str, after: str) -> None:
+    assert with_profile(before.encode(), "f", "new", {"cluster_id": "y"}).decode() == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            COMMENTED.replace("profiles:\n", "profiles:\n  old: {cluster_id: z}\n"),
+            COMMENTED.replace("profiles:\n", "profiles:\n  old: {cluster_id: z}\n").replace(
+                "    bootstrap_server: 'a:1'  # of 2024\n    # cluster_id: not yet\n", "    cluster_id: y\n"
+            ),
+        ),
+        (
+            "profiles: {prod: {cluster_id: x}, b: {cluster_id: z}}\n",
+            "profiles: {prod: {cluster_id: y}, b: {cluster_id: z}}\n",
+        ),
+        ("profiles:\n  prod:\n  b:\n", "profiles:\n  prod:\n    cluster_id: y\n  b:\n"),
+    ],
+)
+def test_a_profile_that_exists_is_replaced_at_its_place(before: str, after: str) -> None:
+    assert with_profile(before.encode(), "f", "prod", {"cluster_id": "y"}).decode() == after
+
+
+def test_line_ends_and_the_mark_of_the_encoding_stay() -> None:
+    before = b"\xef\xbb\xbfprofiles:\r\n  a:\r\n    cluster_id: x\r\n"
+    assert with_profile(before, "f", "b", {"cluster_id": "y"}) == before + b"  b:\r\n    cluster_id: y\r\n"
+
+
+@pytest.mark.parametrize("before", ["profiles:\n  ? b\n  : {}\n  ? c\n  : {}\n", "[a]", "profiles: x", "a: [\n"])
+def test_a_file_that_cannot_take_a_profile_is_refused(before: str) -> None:
+    with pytest.raises(InputError, match=r"^f"):
+        with_profile(before.encode(), "f", "b", {"cluster_id": "y"})
+
+
+KCL = """\
+seed_brokers = ["a:1", "b"]
+timeout_ms = 5000
+
+[tls]
+ca_cert_path = "ca.pem"
+client_cert_path = "c.pem"
+client_key_path = "k.pem"
+server_name = "x"
+
+[sasl]
+method = "scram_sha_256"
+user = "ops"
+pass = "hunter2"
+"""
+KAFKACTL = """\
+contexts:
+  default:
+    brokers:
+      - a:1
+      - b:2
+  Remote One:
+    brokers: [c:3]
+    tls: {enabled: true, ca: ca.pem, cert: c.pem, certKey: k.pem, insecure: true}
+    sasl:
+      enabled: true
+      username: ops
+      password: hunter2
+      mechanism: scram-sha512
+    requestTimeout: 10s
+  tokens:
+    brokers: [d:4]
+    sasl: {enabled: true, mechanism: oauth}
+  off:
+    brokers: [e:5]
+    tls: {enabled: false, ca: ca.pem}
+current-context: default
+"""
+LIBRDKAFKA = """\
+# kcat
+metadata.broker.list=SASL_SSL://a:1,b
+security.protocol=sasl_ssl
+sasl.mechanisms=PLAIN
+sasl.username=DOMAIN\\user
+sasl.password=hunter2=
+ssl.ca.location=ca.pem
+enable.ssl.certificate.verification=false
+queue.buffering.max.ms=5
+"""
+JAVA = """\
+bootstrap.servers: a:1, \\
+  b:2
+security.protocol=SASL_SSL
+sasl.mechanism=SCRAM-SHA-512
+sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username="ops" password="hunter2";
+ssl.truststore.type=PEM
+ssl.truststore.location=/etc/ca.pem
+ssl.keystore.type=PEM
+ssl.keystore.location=/etc/client.pem
+ssl.key.password=hunter2
+client.id=x
+"""
+
+
+def client_file(text: str, **given: object) -> ClientFile:
+    return read_client_file(text.encode(), "f", "stem", **given)  # type: ignore[arg-type]
+
+
+def values_of(found: ClientFile) -> dict[str, dict[str, str]]:
+    return {one.name: {key: value for key, (value, _) in one.values.items()} for one in found.profiles}
+
+
+def left_out(found: ClientFile) -> list[str]:
+    return [str(key) for key in (*found.left_out, *(key for one in found.profiles for key in one.left_out))]
+
+
+LOGIN = {
+    "security.tls.ca_file": "ca.pem",
+    "security.tls.cert_file": "c.pem",
+    "security.tls.key_file": "k.pem",
+    "security.sasl.username": "ops",
+    "security.protocol": "SASL_SSL",
+}
+
+
+def test_a_file_of_kcl_is_a_profile() -> None:
+    found = client_file(KCL)
+    assert (found.kind, values_of(found)) == (
+        ClientFileKind.KCL,
+        {
+            "stem": {
+                **LOGIN,
+                "bootstrap_server": "a:1,b:9092",
+                "security.sasl.mechanism": "SCRAM-SHA-256",
+                "security.sasl.password_env": "KAFKA_PASSWORD_STEM",
+            }
+        },
+    )
+    assert [(one.key, one.place) for one in found.profiles[0].secrets] == [("security.sasl.password", "f:13")]
+    assert left_out(found) == ["f:2: timeout_ms", "f:8: tls.server_name"]
+
+
+def test_profiles_of_kcl_and_variables_of_it_are_taken() -> None:
+    text = "[profiles.a]\n" + KCL.replace("hunter2", "${KAFKA_PW}").replace("[tls]", "[profiles.a.tls]").replace(
+        "[sasl]", "[profiles.a.sasl]"
+    )
+    found = client_file(text + '[profiles.b]\nseed_brokers = ["c"]\n[profiles.b.sasl]\nuser = "no method"\n')
+    assert values_of(found)["a"]["security.sasl.password_env"] == "KAFKA_PW"
+    assert found.profiles[0].secrets == ()
+    assert values_of(found)["b"] == {"bootstrap_server": "c:9092"}
+    assert left_out(found)[-1] == "f:17: sasl (not in use)"
+
+
+def test_contexts_of_kafkactl_are_profiles() -> None:
+    found = client_file(KAFKACTL)
+    assert values_of(found) == {
+        "default": {"bootstrap_server": "a:1,b:2"},
+        "Remote-One": {
+            **LOGIN,
+            "bootstrap_server": "c:3",
+            "security.sasl.mechanism": "SCRAM-SHA-512",
+            "security.sasl.password_env": "KAFKA_PASSWORD_REMOTE_ONE",
+        },
+        "off": {"bootstrap_server": "e:5"},
+    }
+    assert left_out(found) == [
+        "f:21: current-context",
+        "f:15: contexts.tokens (SASL mechanism oauth is not supported)",
+        "f:8: tls.insecure (certificates are always verified)",
+        "f:14: requesttimeout",
+        "f:20: tls (not in use)",
+    ]
+
+
+def test_properties_of_librdkafka_know_no_escapes() -> None:
+    found = client_file(LIBRDKAFKA)
+    assert (found.kind, values_of(found)["stem"]) == (
+        ClientFileKind.LIBRDKAFKA,
+        {
+            "bootstrap_server": "a:1,b:9092",
+            "security.protocol": "SASL_SSL",
+            "security.sasl.mechanism": "PLAIN",
+            "security.sasl.username": "DOMAIN\\user",
+            "security.sasl.password_env": "KAFKA_PASSWORD_STEM",
+            "security.tls.ca_file": "ca.pem",
+        },
+    )
+    assert left_out(found) == [
+        "f:8: enable.ssl.certificate.verification (certificates are always verified)",
+        "f:9: queue.buffering.max.ms",
+    ]
+
+
+def test_java_properties_are_a_profile() -> None:
+    found = client_file(JAVA, name="eu-1")
+    assert (found.kind, values_of(found)["eu-1"]) == (
+        ClientFileKind.JAVA,
+        {
+            "bootstrap_server": "a:1,b:2",
+            "security.protocol": "SASL_SSL",
+            "security.sasl.mechanism": "SCRAM-SHA-512",
+            "security.tls.key_password_env": "KAFKA_KEY_PASSWORD_EU_1",
+            "security.tls.ca_file": "/etc/ca.pem",
+            "security.tls.cert_file": "/etc/client.pem",
+            "security.tls.key_file": "/etc/client.pem",
+            "security.sasl.username": "ops",
+            "security.sasl.password_env": "KAFKA_PASSWORD_EU_1",
+        },
+    )
+    assert left_out(found) == ["f:11: client.id"]
+
+
+@pytest.mark.parametrize("text", [KCL, KAFKACTL, LIBRDKAFKA, JAVA])
+def test_no_password_of_a_file_is_in_what_was_read(text: str) -> None:
+    assert "hunter2" in text
+    assert "hunter2" not in repr(client_file(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("seed_brokers = [\n", "f:2"),
+        ("[tls]\nseed_brokers = 5\nseed_brokers = 6\n", "f:3"),
+        ("seed_brokers = [[1]]\n", "f:1"),
+        ('seed_brokers = ["a:x"]\n', "f:1"),
+        ("sasl = 5\nseed_brokers = []\n", "f:1"),
+        ('[sasl]\nmethod = "aws-msk-iam"\n', "f:2"),
+        ("contexts:\n  a: [\n", "f:3:1"),
+        ("contexts: x\n", "f:1"),
+        ("contexts:\n  a: {tls: yes}\n", "f:2"),
+        ("contexts:\n  a:\n    sasl: {enabled: true, mechanism: oauth}\n", "f:3"),
+        ("contexts:\n  a b: {}\n  a/b: {}\n", "f:3"),
+        ("ssl.ca.location=x\nnonsense\n", "f:2"),
+        ("a.b=c\nsasl.mechanism=GSSAPI\n", "f:2"),
+        ("a.b=c\nssl.truststore.location=x.jks\n", "f:2"),
+        ("a.b=\\u12\n", "f:1"),
+        ("contexts:\n", "f"),
+        ("hello\n", "f"),
+    ],
+)
+def test_a_broken_file_is_refused_with_its_line(text: str, place: str) -> None:
+    with pytest.raises(InputError) as caught:
+        client_file(text)
+    assert caught.value.source == place
+
+
+def test_the_kind_that_is_given_decides() -> None:
+    assert client_file("seed.brokers=x\n", kind=ClientFileKind.JAVA).kind is ClientFileKind.JAVA
+    with pytest.raises(InputError, match="holds no contexts"):
+        client_file("a: b\n", kind=ClientFileKind.KAFKACTL)
