@@ -66,13 +66,14 @@ READERS: dict[str, tuple[str, ...]] = {
     "registry import-labels": ("l.json", "--map", "zone=zone"),
     "streams commits encode": ("c.json",),
     "lint": ("s.json", "c.json", "p.json"),
+    "status": ("--fleet", "f.yaml"),
     "fleet collect": ("--fleet", "f.yaml", "--to", "store"),
     "profile show": ("--config", "k.yaml"),
     "profile import": ("c.properties", "--config", "k.yaml", "--dry-run"),
     "profile list": ("--command-config", "c.properties", "--config", "k.yaml"),
 }
-# They name the file alike, but need what this test has not: a Spark run, a broker's disk.
-ELSEWHERE = {"config apply", "audit submit", "fleet segments", "audit unit"}
+# They name the file alike, but need what this test has not: a Spark run, a broker's disk, a browser.
+ELSEWHERE = {"config apply", "audit submit", "fleet segments", "audit unit", "ui"}
 
 
 def open_admin(settings: object, **_: object) -> ReadOnlyAdmin:

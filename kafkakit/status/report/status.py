@@ -240,7 +240,7 @@ def _groups(cluster: ClusterStatus) -> str:
     if timed:
         worst = max(timed, key=lambda one: one.time_lag_ms or 0)
         return f"{text}; most behind: {sanitize(worst.group)} {format_rough_time((worst.time_lag_ms or 0) / 1000)}"
-    return text if not groups else f"{text}; time lag not measured (set lag_url, or --deep)"
+    return text if not groups else f"{text}; time lag not measured"
 
 
 def _other(cluster: ClusterStatus) -> str:
