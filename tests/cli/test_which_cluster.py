@@ -331,12 +331,29 @@ streams records show t/0@1
 lint --live
 snapshot
 profile check
+topic list
+topic describe t
+topic create n --partitions 1 --replication 1
+topic alter t --partitions 9 --yes
+topic delete t --yes
+partition list
+partition describe t/0
+group list
+group describe g
+broker list
+broker describe 1
+cluster describe
+acl list
+quota list
+record tail t
 """
 """Each command that connects, as it is given; those of streams with a control store on the cluster."""
 
 TELLS_AND_GOES_ON = {
     "config history": "tells what this host knows",
     "doctor": "a finding of its report",
+    "status": "says so in the line of each part",
+    "ui": "a service",
     "fleet collect": "a cluster of several",
     "autothrottle run": "a service",
     "registry serve": "a service",

@@ -308,7 +308,8 @@ acl list, audit unit, broker list, cluster describe, group list, quota list,
 autothrottle show, autothrottle unit, completion, config watch, doctor, metricsfetcher show,
 metricsfetcher unit, profile add, profile list, reassign list, reassign status, registry cleanup, registry migrate,
 registry translate-offsets, registry unmapped, sandbox demo, sandbox down, sandbox up, snapshot, streams assigner run,
-streams assigner show, streams assigner simulate, streams balance, streams commits decode, streams demo, streams list, version
+streams assigner show, streams assigner simulate, streams balance, streams commits decode, streams demo, streams list,
+version
 """
 
 

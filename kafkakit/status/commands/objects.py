@@ -533,12 +533,15 @@ def quota_list(ctx: typer.Context) -> int:
 
 def _status(cli: CliContext) -> ClusterStatus:
     """The status of the one cluster; raises what hindered its brokers from being read."""
+    from kafkakit.cli.session import open_session
     from kafkakit.core.errors import TryLaterError
     from kafkakit.status.commands.status import read_status
     from kafkakit.status.decide.judgement import PartName
 
     (status,) = read_status(cli)
     if status.reading.info is None:
+        with open_session(cli, read_only=True) as session:
+            session.admin.cluster()  # what is refused it says in its own words
         raise TryLaterError(status.reading.failure_of(PartName.BROKERS))
     cli.cluster_id = status.reading.info.cluster_id
     return status

@@ -30,8 +30,6 @@ from kafkakit.core.rpc import Event
 from kafkakit.core.text import shell_command
 from kafkakit.execution.act.journal_files import AuditLog, LineJournal, SharedStoreLines, StoreLines
 from kafkakit.execution.act.leases import ClusterAccess, GuardedAdmin
-from kafkakit.execution.act.retrier import SHOW_TIMEOUT_S, ConfigWriter, Retrier, noted_before
-from kafkakit.execution.decide.journal import ConfigKey, change_of
 from kafkakit.ports.acting import Clock, Reporter, pause
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import ClusterClients
@@ -111,7 +109,7 @@ class Effects:
 
     def __init__(self, open_cluster: OpenCluster, clock: Clock, guard: Callable[[], None], reporter: Reporter) -> None:
         self._open, self._clock, self._guard = open_cluster, clock, guard
-        self._retrier = Retrier(clock, reporter, SHOW_TIMEOUT_S)
+        self._reporter = reporter
 
     def create(self, operation: Failover, move: LaneMove, quota: int | None) -> str:
         """Create a target's topic, or take an empty one of its shape; returns its id once it can be seen.
@@ -257,8 +255,12 @@ class Effects:
 
     def _limit_size(self, admin: ClusterAdmin, segment: Segment, before: str | None, value: str | None) -> bool:
         """Change the size limit of a topic; True once brokers show it."""
+        from kafkakit.execution.act.retrier import SHOW_TIMEOUT_S, ConfigWriter, Retrier, noted_before
+        from kafkakit.execution.decide.journal import ConfigKey, change_of
+
         change = change_of(ConfigKey(ResourceKind.TOPIC, segment.topic, SIZE_KEY), value)
-        outcome = ConfigWriter(admin, self._clock, self._retrier, "size limits").write({change: before}, noted_before)
+        retrier = Retrier(self._clock, self._reporter, SHOW_TIMEOUT_S)
+        outcome = ConfigWriter(admin, self._clock, retrier, "size limits").write({change: before}, noted_before)
         _raise_first(outcome.refused.values(), f"{SIZE_KEY} of {segment.topic}")
         return not outcome.unshown
 
