@@ -158,7 +158,8 @@ def _folders(node: Node, source: str) -> tuple[str, ...]:
 
 
 def _value(node: Node, source: str, name: str) -> str:
-    if name == "bootstrap_server" and isinstance(node, SequenceNode):
+    may_be_list = name == "bootstrap_server" or KEY_BY_NAME[name].kind is ValueKind.LIST
+    if may_be_list and isinstance(node, SequenceNode):
         return ",".join(yaml_scalar(item, source, name) for item in node.value)
     return yaml_scalar(node, source, name)
 

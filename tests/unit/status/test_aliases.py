@@ -25,7 +25,7 @@ def resolved(words: str) -> Any:
     return group
 
 
-@pytest.mark.parametrize(("alias", "meant"), pairs())
+@pytest.mark.parametrize(("alias", "meant"), list(pairs()))
 def test_an_alias_is_the_command_itself_and_no_copy(alias: str, meant: str) -> None:
     assert resolved(alias).callback is resolved(meant).callback
     assert [p.opts for p in resolved(alias).params] == [p.opts for p in resolved(meant).params]

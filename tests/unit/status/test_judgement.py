@@ -23,7 +23,9 @@ from kafkakit.core.cluster_facts import (
 )
 from kafkakit.core.errors import ExitCode
 from kafkakit.core.findings import FailOn, Finding, Severity
+from kafkakit.core.lease import LeaseRecord
 from kafkakit.core.model import Broker, BrokerState, LogDir, TopicPartition
+from kafkakit.status.decide.delays import GroupDelay
 from kafkakit.status.decide.history import (
     EVERY_S,
     MOST_SAMPLES,
@@ -35,7 +37,6 @@ from kafkakit.status.decide.history import (
 from kafkakit.status.decide.judgement import (
     CHECKS,
     ClusterReading,
-    GroupDelay,
     Health,
     LintSummary,
     Part,
@@ -44,6 +45,7 @@ from kafkakit.status.decide.judgement import (
     judge_cluster,
     overall,
 )
+from kafkakit.status.decide.surroundings import SeenService, ServiceName
 
 NOW = datetime(2026, 11, 28, 7, 4, 10, tzinfo=UTC)
 GIB = 1 << 30
@@ -152,6 +154,18 @@ CASES: Mapping[str, tuple[ClusterReading, Severity, str]] = {
         healthy(groups=(GroupListing(group="g", type=GroupType.CLASSIC, state=GroupState.PREPARING),)),
         Severity.NOTE, "1 group rebalancing: g",
     ),
+    "group-lag": (
+        healthy(lag=(GroupDelay(group="fraud", status="ok", lag=12, over_limit="20m behind, above its limit of 10m"),)),
+        Severity.WARNING, "fraud: 20m behind",
+    ),
+    "service-stopped": (
+        healthy(services=(
+            SeenService(name=ServiceName.ASSIGNER, needs=("orders",), record=LeaseRecord(
+                token=1, beats=1, ttl_s=2.0, taken_at=NOW, renewed_at=NOW - timedelta(minutes=5))),
+        )),
+        Severity.WARNING, "stream assigner was stopped 5m ago, but partitions of orders are assigned",
+    ),
+    "versions": (healthy(versions={1: "3.8-IV0", 2: "3.9-IV0"}), Severity.NOTE, "3.8-IV0 on 1, 3.9-IV0 on 2"),
     "certificate": (healthy(certificates={2: NOW + timedelta(days=12)}), Severity.WARNING, "2 expires in 12d"),
     "lint": (
         healthy(lint=LintSummary(at=NOW - timedelta(hours=2), errors=("KKR201 orders",))),

@@ -9,8 +9,9 @@ import pytest
 from kafkakit.cli.output import OutputFormat, colored_text, format_result
 from kafkakit.core.findings import FailOn
 from kafkakit.core.model import TopicPartition
+from kafkakit.status.decide.delays import GroupDelay
 from kafkakit.status.decide.history import StatusHistory, with_reading
-from kafkakit.status.decide.judgement import ClusterReading, ClusterStatus, GroupDelay, Part, PartName, judge_cluster
+from kafkakit.status.decide.judgement import ClusterReading, ClusterStatus, Part, PartName, judge_cluster
 from kafkakit.status.report.status import nagios_report, status_report, watch_line
 from tests.unit.status.test_judgement import NOW, P7, disk, down, health, healthy, state
 

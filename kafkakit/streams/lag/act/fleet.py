@@ -30,11 +30,11 @@ from kafkakit.core.lease import Holder, Life, VersionedValue
 from kafkakit.core.quantities import count_of, epoch_ms
 from kafkakit.execution.act.leases import Lease
 from kafkakit.execution.act.run_journal import KnownRuns
-from kafkakit.ports.acting import Clock, ProgressBar, Reporter, Screen, repeat_every
+from kafkakit.ports.acting import Clock, ProgressBar, Reporter, Screen, Timetable, repeat_every
 from kafkakit.ports.data import GroupAdmin
 from kafkakit.ports.stores import ControlStore
 from kafkakit.report.report import text_of
-from kafkakit.streams.lag.act.monitor import ClusterWatcher, MonitorContext, MonitoredCluster, MonitorPace, Timetable
+from kafkakit.streams.lag.act.monitor import ClusterWatcher, MonitorContext, MonitoredCluster, MonitorPace
 from kafkakit.streams.lag.act.reading import GROUPS_AT_ONCE
 from kafkakit.streams.lag.decide.monitors import (
     INSTANCE_DOCUMENT,
@@ -48,6 +48,7 @@ from kafkakit.streams.lag.decide.monitors import (
     moved_topics,
     to_give,
 )
+from kafkakit.streams.lag.decide.saved_groups import SavedGroups, groups_of
 from kafkakit.streams.lag.decide.views import Readers, RowFilter, ViewRequest, readers_of
 from kafkakit.streams.lag.report import Statuses, change_lines, statuses_of, view_sections
 
@@ -120,6 +121,17 @@ def look_once(fleet: Fleet, reporter: Reporter, *, wait_s: float, rounds: int = 
                 break
             _show_progress(fleet, bar, waiting)
         return fleet.look()
+
+
+def measure_groups(
+    cluster: MonitoredCluster, context: MonitorContext, reporter: Reporter, *, wait_s: float
+) -> SavedGroups:
+    """The figures of one cluster's groups now, as one look gives them; `TryLaterError` where they are not known."""
+    with running_fleet((cluster,), context) as fleet:
+        look = look_once(fleet, reporter, wait_s=wait_s)
+    if look.failure is not None:
+        raise look.failure
+    return groups_of(look.tables[0], look.conditions[0].cluster_id)
 
 
 def watch_looks(
