@@ -280,6 +280,11 @@ def pacer_lease(cluster_id: str) -> str:
     return f"clusters/{cluster_id}/autothrottle/lease"
 
 
+def monitor_lease(cluster_id: str) -> str:
+    """Where the lease of monitoring the lag of a cluster is kept."""
+    return f"lag/clusters/{cluster_id}"
+
+
 def cleanup_lease(tags_root: str) -> str:
     """Where the lease of cleaning up the tags below a root is kept."""
     return f"{tags_root}/cleanup-lease"

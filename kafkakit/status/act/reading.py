@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kafkakit.core.cluster_facts import (
     ClusterInfo,
@@ -24,7 +24,16 @@ from kafkakit.core.cluster_facts import (
     ResourceKind,
 )
 from kafkakit.core.errors import InputError, KafkakitError, MissingRightError
-from kafkakit.core.lease import ASSIGNER_LEASE, HeldLease, Holder, LeaseRecord, Life, cleanup_lease, pacer_lease
+from kafkakit.core.lease import (
+    ASSIGNER_LEASE,
+    HeldLease,
+    Holder,
+    LeaseRecord,
+    Life,
+    cleanup_lease,
+    monitor_lease,
+    pacer_lease,
+)
 from kafkakit.core.model import TopicPartition, cluster_tags_root
 from kafkakit.core.text import shell_command
 from kafkakit.execution.act.journal_files import pacer_lines
@@ -59,10 +68,10 @@ from kafkakit.status.decide.judgement import (
     judge_cluster,
 )
 from kafkakit.status.decide.surroundings import SeenService, ServiceName
-from kafkakit.streams.client.api import GRANT_DOCUMENT, GRANTS_FOLDER, grant_path
 from kafkakit.streams.failover.api import lease_of
-from kafkakit.streams.lag.api import LimitRules, SavedGroups, Thresholds
-from kafkakit.streams.lag.api_act import share_path
+
+if TYPE_CHECKING:
+    from kafkakit.streams.lag.api import LimitRules, SavedGroups
 
 PART_LIMIT_S = 3.0
 MOST_STREAMS = 200
@@ -70,7 +79,6 @@ PROTOCOL_VERSION = "inter.broker.protocol.version"
 HISTORY_LIMIT_BYTES = 4 << 20
 PROBES_AT_ONCE = 16
 RATE_WINDOW_S = 30.0
-NO_LIMITS = LimitRules(default=Thresholds())
 T = TypeVar("T")
 
 
@@ -91,9 +99,9 @@ class StatusSources:
     runs: Callable[[str], RunSource]
     lease: Callable[[str], HeldLease | None]
     certificate_until: Callable[[str, int], datetime | None] | None = None
-    lag: Callable[[str], SavedGroups | None] = field(default=lambda cluster_id: None)
+    lag: "Callable[[str], SavedGroups | None]" = field(default=lambda cluster_id: None)
     is_deep: bool = False
-    limits: LimitRules = NO_LIMITS
+    limits: "LimitRules | None" = None
     ignore: IgnoreRules = NOTHING_IGNORED
     services: Callable[[str], tuple[SeenService, ...]] = field(default=lambda cluster_id: ())
     lint: Callable[[str], LintSummary | None] = field(default=lambda cluster_id: None)
@@ -373,6 +381,8 @@ def services_of(
             state = read_run_state(pacer_lines(control, cluster_id))
             return tuple(sorted({key.name for key in (*state.rates, *state.entries)}))
         if name is ServiceName.ASSIGNER:
+            from kafkakit.streams.client.api import GRANT_DOCUMENT, GRANTS_FOLDER, grant_path
+
             kept = control.values(GRANTS_FOLDER).items()
             granted = [GRANT_DOCUMENT.stored(found.value, grant_path(slot)) for slot, found in kept]
             return tuple(sorted({each.stream for document in granted for each in document.topics}))
@@ -384,7 +394,7 @@ def services_of(
         return found if found.is_alive(clock.now()) else replace(found, needs=needs_of(name))
 
     paths = {
-        ServiceName.MONITOR: share_path(cluster_id),
+        ServiceName.MONITOR: monitor_lease(cluster_id),
         ServiceName.PACER: pacer_lease(cluster_id),
         ServiceName.ASSIGNER: ASSIGNER_LEASE,
         ServiceName.REGISTRY: cleanup_lease(cluster_tags_root(cluster_id)),

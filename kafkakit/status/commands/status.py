@@ -76,15 +76,14 @@ class StatusRequest:
         given = {"status.ignore": settings.ignored_findings, "--ignore": tuple(self.ignore or ())}
         return parse_ignored(given, [rule.name for rule in CHECKS])
 
-    def lag_limits(self, settings: Settings) -> LimitRules:
+    def lag_limits(self, settings: Settings) -> LimitRules | None:
         """The limits of groups' lag, by `--limits` or else the profile; without a file there are none."""
-        from kafkakit.status.act.reading import NO_LIMITS
+        file = self.limits or settings.lag_limits
+        if file is None:
+            return None
         from kafkakit.streams.lag.api import LIMIT_BYTES, LIMIT_KEYS, JudgedBound, read_limit_rules
         from kafkakit.wiring import read_input
 
-        file = self.limits or settings.lag_limits
-        if file is None:
-            return NO_LIMITS
         words = dict.fromkeys(LIMIT_KEYS, None)
         return read_limit_rules(read_input(file, LIMIT_BYTES), str(file), words, JudgedBound.LOW)
 
@@ -295,6 +294,20 @@ def cluster_sources(cli: CliContext, stack: ExitStack, choice: StatusClusters, r
 
 def _lag_source(cli: CliContext, name: str, settings: Settings, *, deep: bool) -> Callable[[str], SavedGroups | None]:
     """What a lag monitor saved on this host, or what is measured now."""
+    folder = settings.state_dir / "lag"
+    return partial(_measure_lag, cli, name, settings, folder) if deep else partial(_saved_lag, folder)
+
+
+def _saved_lag(folder: Path, cluster_id: str) -> SavedGroups | None:
+    if not folder.is_dir():  # most hosts have no monitor, and its modules take a tenth of a second to load
+        return None
+    from kafkakit.streams.lag.api_act import StateFiles
+    from kafkakit.wiring import read_input, write_file
+
+    return StateFiles(folder, read_input, write_file).load_groups(cluster_id)
+
+
+def _measure_lag(cli: CliContext, name: str, settings: Settings, folder: Path, cluster_id: str) -> SavedGroups:
     from kafkakit.streams.lag.api_act import (
         ONCE_PACE,
         MonitorContext,
@@ -305,18 +318,16 @@ def _lag_source(cli: CliContext, name: str, settings: Settings, *, deep: bool) -
     )
     from kafkakit.wiring import open_admin, open_groups, open_log, read_input, system_clock, write_file
 
-    states = StateFiles(settings.state_dir / "lag", read_input, write_file)
-    if not deep:
-        return states.load_groups
     cluster = MonitoredCluster(
         name=name,
         open_reader=partial(open_log, settings),
         facts_of=partial(read_topic_facts, partial(open_admin, settings, read_only=True, check_pin=False)),
         open_groups=partial(open_groups, settings, read_only=True),
-        pinned_id=settings.cluster_id,
+        pinned_id=cluster_id,
     )
+    states = StateFiles(folder, read_input, write_file)
     context = MonitorContext(clock=system_clock(), warn=cli.output.warn, states=states, pace=ONCE_PACE)
-    return lambda cluster_id: measure_groups(cluster, context, cli.output, wait_s=DEEP_LIMIT_S)
+    return measure_groups(cluster, context, wait_s=DEEP_LIMIT_S)
 
 
 def _sandbox_of(settings: Settings) -> str:

@@ -7,12 +7,15 @@ that stopped since is told, and one that runs again is not told any more.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from kafkakit.core.cluster_facts import GroupListing, GroupState
 from kafkakit.core.findings import Finding, Rule, Severity, shorten
 from kafkakit.core.quantities import count_of, format_rough_time
 from kafkakit.status.decide.ignore import IgnoreRules
-from kafkakit.streams.lag.api import LagVerdict, LimitRules, SavedGroups, judge_groups
+
+if TYPE_CHECKING:
+    from kafkakit.streams.lag.api import LimitRules, SavedGroups
 
 STOPPED, EXPIRED = "stopped", "lost"
 MOST_EMPTY_GROUPS = 200
@@ -59,19 +62,22 @@ class MeasuredDelays:
         return self.age_s(now) > OLD_S
 
 
-def delays_of(found: SavedGroups, rules: LimitRules, *, is_now: bool = False) -> MeasuredDelays:
+def delays_of(found: "SavedGroups", rules: "LimitRules | None" = None, *, is_now: bool = False) -> MeasuredDelays:
     """Each group over its topics, held against its limits; those that are caught up are not among them."""
-    judged, groups = judge_groups(found.groups, rules), dict[str, GroupDelay]()
+    from kafkakit.streams.lag.api import LagVerdict, judge_groups
+
+    judged = {} if rules is None else judge_groups(found.groups, rules)
+    groups = dict[str, GroupDelay]()
     for one in found.groups:
-        verdict, before = judged[one.group], groups.get(one.group)
+        verdict, before = judged.get(one.group), groups.get(one.group)
         delay = GroupDelay(
             group=one.group,
             status=one.status,
             time_lag_ms=one.time_lag_ms(),
             lag=one.lag,
             retention_left_ms=one.retention_left_ms,
-            over_limit=verdict.text,
-            is_critical=verdict.verdict is LagVerdict.CRITICAL,
+            over_limit="" if verdict is None else verdict.text,
+            is_critical=verdict is not None and verdict.verdict is LagVerdict.CRITICAL,
         )
         groups[one.group] = delay if before is None else _join(before, delay)
     kept = tuple(one for _, one in sorted(groups.items()) if one.lag or one.over_limit or one.status in _GRAVEST)

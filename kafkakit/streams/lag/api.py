@@ -1,6 +1,6 @@
 """What other tools use of `streams lag`: where reading the commit log continues, and what a monitor left behind."""
 
-from kafkakit.streams.lag.decide.limits import LIMIT_KEYS, JudgedBound, LagVerdict, LimitRules, Thresholds
+from kafkakit.streams.lag.decide.limits import LIMIT_KEYS, JudgedBound, LagVerdict, LimitRules
 from kafkakit.streams.lag.decide.monitors import LIMIT_BYTES, read_limit_rules
 from kafkakit.streams.lag.decide.saved_groups import (
     SavedGroups,

@@ -12,7 +12,6 @@ from kafkakit.core.cluster_facts import GroupListing, GroupState, GroupType
 from kafkakit.core.errors import InputError
 from kafkakit.core.findings import FailOn, Severity
 from kafkakit.core.model import TopicPartition
-from kafkakit.status.act.reading import NO_LIMITS
 from kafkakit.status.decide.delays import MOST_EMPTY_GROUPS, GroupDelay, MeasuredDelays, delays_of, merged_delays
 from kafkakit.status.decide.judgement import ClusterReading, judge_cluster
 from kafkakit.status.report.status import status_report
@@ -99,7 +98,6 @@ def test_the_topics_of_a_group_are_one_delay_with_the_worst_of_each() -> None:
             saved(topic="c", lag=4, low_ms=None, status="warning"),
             saved("caught-up", lag=0, low_ms=0),
         ),
-        NO_LIMITS,
     )
     (one,) = found.groups
     assert (one.lag, one.time_lag_ms, one.status, one.retention_left_ms) == (7, 9, "stopped", 7)
@@ -179,7 +177,7 @@ def test_a_table_is_saved_with_the_bounds_of_time_and_comes_back(tmp_path: Path)
 
 def test_more_groups_than_are_saved_are_counted() -> None:
     found = replace(figures(saved()), left_out=7)
-    assert delays_of(found, NO_LIMITS).left_out == 7
+    assert delays_of(found).left_out == 7
     assert MOST_SAVED * 300 < 2 << 20
 
 
