@@ -120,6 +120,11 @@ def overview_page(view: ClusterView) -> UiPage:
         sections.append(PageSection(id="unread", title="Not known", words=unread))
     if notes:
         sections.append(PageSection(id="notes", title="Worth knowing", findings=with_ages(status, notes)))
+    services = [one.words(status.reading.at) for one in status.reading.services or ()]
+    if services:
+        sections.append(PageSection(id="services", title="Services of kafkakit", words=services))
+    if status.ignored:
+        sections.append(PageSection(id="ignored", words=[f"Findings: {status.ignored_words}."]))
     return page_of(view, overview_title(view.name, status), "", sections)
 
 
@@ -366,6 +371,9 @@ def findings_page(view: ClusterView, severity: str) -> UiPage:
             words=[] if found else ["No finding."],
         )
     ]
+    if status.ignored:
+        ignored = with_ages(status, [f for f in status.ignored if severity in ("", f.severity.value)])
+        sections.append(PageSection(id="ignored", title=status.ignored_words, findings=ignored))
     if status.reading.lint is None:
         live = str(shell_command("lint", program=status.reading.program, live=True))
         sections.append(
