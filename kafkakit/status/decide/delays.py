@@ -160,11 +160,11 @@ class GroupTrouble:
             )
         elif one.status in (STOPPED, "stalled"):
             left_s = None if one.retention_left_ms is None else one.retention_left_ms / 1000
-            soon = left_s is not None and left_s < self.retention_left_s and not is_old
+            is_urgent = one.is_critical or (left_s is not None and left_s < self.retention_left_s)
             expire = "" if left_s is None else f"; records expire in {format_rough_time(left_s)}"
-            yield (Rule(GROUP_STOPPED.name, Severity.ERROR, GROUP_STOPPED.about) if soon else GROUP_STOPPED).finding(
-                where, f"{one.group} {one.status}{_behind(one)}{expire}{ago}", show
-            )
+            rule = Rule(GROUP_STOPPED.name, Severity.ERROR, GROUP_STOPPED.about) if is_urgent else GROUP_STOPPED
+            message = f"{one.group} {one.status}{_behind(one)}{expire}{ago}"
+            yield _as(rule, is_old).finding(where, message, show)
         elif one.over_limit:
             rule = Rule(GROUP_LAG.name, Severity.ERROR, GROUP_LAG.about) if one.is_critical else GROUP_LAG
             yield _as(rule, is_old).finding(where, f"{one.group}: {one.over_limit}{ago}", show)
@@ -180,9 +180,12 @@ class GroupTrouble:
 
 
 def _behind(one: GroupDelay) -> str:
+    parts = [count_of(one.lag, "record")] if one.lag else []
     if one.time_lag_ms is not None:
-        return f" for {format_rough_time(one.time_lag_ms / 1000)}"
-    return f": no members, {count_of(one.lag, 'record')} behind" if one.lag else ""
+        parts.append(format_rough_time(one.time_lag_ms / 1000))
+    members = "no members, " if one.status == STOPPED else ""
+    words = one.over_limit or (f"{', '.join(parts)} behind" if parts else "")
+    return f": {members}{words}" if words else ""
 
 
 def _as(rule: Rule, is_old: bool) -> Rule:

@@ -73,6 +73,13 @@ def test_retention_that_is_left_has_a_limit_too() -> None:
     assert "records expire in 1h, below its limit of 6h" in found.message
 
 
+def test_a_stopped_group_that_passes_its_critical_limit_is_an_error() -> None:
+    stopped = delays_of(figures(saved(status="stopped", low_ms=90 * MINUTE_MS)), LIMITS)
+    (found,) = judge_cluster(healthy(lag=stopped.groups, measured=stopped)).findings
+    assert (found.rule, found.severity) == ("group-stopped", Severity.ERROR)
+    assert "stopped: no members, 1h 30m behind, above its limit of 1h" in found.message
+
+
 def test_old_figures_say_their_age_and_alarm_nobody() -> None:
     old = delays_of(figures(saved(low_ms=90 * MINUTE_MS), age=timedelta(hours=5)), LIMITS)
     (found,) = judge_cluster(judged(old)).findings
