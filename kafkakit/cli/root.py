@@ -139,25 +139,45 @@ ENTRIES: tuple[CommandSource, ...] = (
 """Name, module and one line of help of each command, so that `--help` imports none of them."""
 
 
+ALIASES: Mapping[str, str | Mapping[str, str]] = {
+    "health": "status",
+    "get": {
+        "topics": "topic list",
+        "partitions": "partition list",
+        "brokers": "broker list",
+        "groups": "group list",
+        "acls": "acl list",
+        "quotas": "quota list",
+    },
+    "describe": {
+        "topic": "topic describe",
+        "partition": "partition describe",
+        "broker": "broker describe",
+        "group": "group describe",
+    },
+}
+"""Words that hands know from other tools, and the commands that they run; no help and no reference names them."""
+
+
 class _UnloadedCommand(TyperCommand):
     """Stands for a top-level command until it is invoked."""
 
-    def __init__(self, entry: CommandSource) -> None:
-        super().__init__(entry.name, help=entry.help, short_help=entry.help, rich_markup_mode=None)
-        self.entry = entry
+    def __init__(self, name: str, about: str = "") -> None:
+        super().__init__(name, help=about, short_help=about, rich_markup_mode=None, hidden=name in ALIASES)
 
 
 class LazyRoot(CliGroup):
     """The root group; a command's module is imported when the command is resolved."""
 
     def __init__(self, **kwargs: Any) -> None:
-        kwargs["commands"] = {entry.name: _UnloadedCommand(entry) for entry in ENTRIES}
+        named = {entry.name: _UnloadedCommand(entry.name, entry.help) for entry in ENTRIES}
+        kwargs["commands"] = {**named, **{name: _UnloadedCommand(name) for name in ALIASES}}
         super().__init__(**kwargs)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command and import it."""
         name, command, rest = super().resolve_command(ctx, args)
-        return name, load(command.entry) if isinstance(command, _UnloadedCommand) else command, rest
+        return name, _named_command(str(name)) if isinstance(command, _UnloadedCommand) else command, rest
 
     def loaded(self) -> dict[str, Any]:
         """Every top-level command by name, imported."""
@@ -165,19 +185,32 @@ class LazyRoot(CliGroup):
 
 
 class LazyCommands(Mapping[str, Any]):
-    """The commands of entries by name; each is imported when it is first asked for, all when they are listed."""
+    """Commands by name; each is made when it is first asked for, all when they are listed."""
 
-    def __init__(self, entries: Sequence[CommandSource]) -> None:
-        self._entries = {entry.name: entry for entry in entries}
+    def __init__(self, makers: Mapping[str, Callable[[], Any]]) -> None:
+        self._makers = makers
 
     def __getitem__(self, name: str) -> Any:
-        return load(self._entries[name])
+        return self._makers[name]()
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
+        return iter(self._makers)
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._makers)
+
+
+def _named_command(words: str) -> Any:
+    """The command of these words after the program's name, or what an alias stands for."""
+    first, _, rest = words.partition(" ")
+    meant = ALIASES.get(first)
+    if isinstance(meant, str):
+        return _named_command(meant)
+    if meant is not None:
+        makers = {name: partial(_named_command, target) for name, target in meant.items()}
+        return CliGroup(name=first, help="", commands=LazyCommands(makers))
+    command = load(next(entry for entry in ENTRIES if entry.name == first))
+    return command.commands[rest] if rest else command
 
 
 def lazy_group(help: str, entries: Sequence[CommandSource]) -> typer.Typer:  # noqa: A002 - typer's own word
@@ -185,7 +218,8 @@ def lazy_group(help: str, entries: Sequence[CommandSource]) -> typer.Typer:  # n
 
     class LazyGroup(CliGroup):
         def __init__(self, **kwargs: Any) -> None:
-            super().__init__(**{**kwargs, "commands": LazyCommands(entries)})
+            makers = {entry.name: partial(load, entry) for entry in entries}
+            super().__init__(**{**kwargs, "commands": LazyCommands(makers)})
 
     app = new_group(help)
     app.info.cls = LazyGroup

@@ -20,6 +20,7 @@ class ValueKind(StrEnum):
     DURATION = "duration"
     SWITCH = "true or false"
     FILE = "file"
+    LIST = "list"
     PROTOCOL = "protocol"
     MECHANISM = "mechanism"
     CONTROL_STORE = "control store"
@@ -118,6 +119,20 @@ KEYS: tuple[Key, ...] = (
         "(for several hosts)",
         env=("KAFKAKIT_CONTROL_STORE",),
         default=ControlStoreKind.FILE.value,
+    ),
+    Key(
+        name="status.ignore",
+        kind=ValueKind.LIST,
+        about="findings of `status` that are counted and not shown: KIND:GLOB with commas between, as group:billing*",
+        env=("KAFKAKIT_STATUS_IGNORE",),
+        is_connection=False,
+    ),
+    Key(
+        name="status.limits",
+        kind=ValueKind.FILE,
+        about="limits of groups' lag that `status` judges by, a file as `streams lag check --limits` takes",
+        env=("KAFKAKIT_STATUS_LIMITS",),
+        is_connection=False,
     ),
     Key(
         name="security.protocol",

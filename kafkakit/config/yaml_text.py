@@ -123,7 +123,8 @@ def _folders(node: Node, document: Document) -> tuple[str, ...]:
 
 
 def _value(node: Node, document: Document, name: str) -> str:
-    if name == "bootstrap_server" and isinstance(node, Sequence):
+    may_be_list = name == "bootstrap_server" or KEY_BY_NAME[name].kind is ValueKind.LIST
+    if may_be_list and isinstance(node, Sequence):
         return ",".join(document.scalar_text(item, name) for item in node.items)
     return document.scalar_text(node, name)
 

@@ -271,6 +271,25 @@ def conflict(path: str, expected: int | None, found: int | None) -> ConflictErro
     return ConflictError(f"{path} was changed by another process (expected {wanted}, found {there})")
 
 
+ASSIGNER_LEASE = "assigner/lease"
+"""Where the lease of the Assigner in charge of all streams is kept."""
+
+
+def pacer_lease(cluster_id: str) -> str:
+    """Where the lead over the pacers of a cluster is kept."""
+    return f"clusters/{cluster_id}/autothrottle/lease"
+
+
+def monitor_lease(cluster_id: str) -> str:
+    """Where the lease of monitoring the lag of a cluster is kept."""
+    return f"lag/clusters/{cluster_id}"
+
+
+def cleanup_lease(tags_root: str) -> str:
+    """Where the lease of cleaning up the tags below a root is kept."""
+    return f"{tags_root}/cleanup-lease"
+
+
 DEFAULT_PORT = 2181
 _HOST = re.compile(r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::([0-9]{1,5}))?")
 _PATH_PART = re.compile(r"[^/\x00-\x1f\x7f-\x9f\ud800-\uf8ff]{1,255}")

@@ -18,9 +18,9 @@ from kafkakit import wiring
 from kafkakit.adapters.control_file import FileControl
 from kafkakit.adapters.files import write_file
 from kafkakit.adapters.host import life_of, this_holder
-from kafkakit.autothrottle.act.service import lead_path
 from kafkakit.core.cluster_facts import MetricSample
 from kafkakit.core.errors import OperationFailedError, TerminationRequested, TryLaterError
+from kafkakit.core.lease import pacer_lease
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.leases import Lease
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
@@ -63,7 +63,7 @@ class AutothrottleDesk(ClusterDesk):
     def led_by_another(self) -> Iterator[None]:
         holder = this_holder("autothrottle run")
         lease = Lease(
-            self.store(), self.clock, lead_path(CLUSTER), holder, what="it", life_of=life_of, say=lambda _: None
+            self.store(), self.clock, pacer_lease(CLUSTER), holder, what="it", life_of=life_of, say=lambda _: None
         )
         lease.acquire()
         try:

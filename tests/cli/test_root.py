@@ -7,6 +7,7 @@ import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +23,7 @@ from kafkakit.cli import completion
 from kafkakit.cli import root as cli
 from kafkakit.cli.command_classes import CliCommand, CliContext, cli_context, new_group
 from kafkakit.cli.output import CONSENT_HINT
-from kafkakit.cli.root import ENTRIES, CommandSource
+from kafkakit.cli.root import ALIASES, ENTRIES, CommandSource, build_root, commands
 from kafkakit.core.errors import (
     EXIT_CODE_MEANING,
     DeadlineReached,
@@ -787,3 +788,39 @@ def test_topics_are_completed_from_the_cache_and_never_fail(home: Home) -> None:
     ]
     cache.write_text("{")
     assert complete(home, "kafkakit -B 127.0.0.1:1 topicmappr rebuild --topics or") == []
+
+
+def aliases() -> Iterator[tuple[str, str]]:
+    for word, meant in ALIASES.items():
+        if isinstance(meant, str):
+            yield word, meant
+        else:
+            yield from ((f"{word} {name}", target) for name, target in meant.items())
+
+
+def resolved(words: str) -> Any:
+    group, rest = build_root(), words.split()
+    while rest:
+        context = typer.Context(group, resilient_parsing=True)
+        _, group, rest = group.resolve_command(context, rest)
+    return group
+
+
+@pytest.mark.parametrize(("alias", "meant"), list(aliases()))
+def test_an_alias_is_the_command_itself_and_no_copy(alias: str, meant: str) -> None:
+    assert resolved(alias).callback is resolved(meant).callback
+    assert [p.opts for p in resolved(alias).params] == [p.opts for p in resolved(meant).params]
+
+
+def test_every_alias_stands_for_a_command_of_the_reference() -> None:
+    known = {command.words for command in commands(build_root())}
+    assert {meant for _, meant in aliases()} <= known
+    assert not {alias for alias, _ in aliases()} & known
+
+
+def test_no_help_names_an_alias() -> None:
+    root = build_root()
+    text = root.get_help(typer.Context(root, info_name="kafkakit"))
+    listed = {line.split()[0] for line in text.splitlines() if line.startswith("  ") and line.split()}
+    assert "status" in listed
+    assert not listed & set(ALIASES)

@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kafkakit.core.errors import TryLaterError
-from kafkakit.core.lease import Holder, Life
+from kafkakit.core.lease import ASSIGNER_LEASE, Holder, Life
 from kafkakit.execution.act.leases import Lease
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.data import ClusterClients
 from kafkakit.ports.stores import ControlStore
 from kafkakit.streams.assigner.act.leader import AssignerLoop, AssignerParts
 from kafkakit.streams.assigner.act.watching import AutomaticFailovers, EmergencyFailover
-from kafkakit.streams.assigner.health import LEASE_PATH, AssignerOptions, AutomaticPolicy
+from kafkakit.streams.assigner.health import AssignerOptions, AutomaticPolicy
 from kafkakit.streams.client.api import (
     GRANT_DOCUMENT,
     WORKER_DOCUMENT,
@@ -62,7 +62,7 @@ def assigner(
 ) -> AssignerLoop:
     """An Assigner of the process `name`."""
     holder = Holder(host=name, user="u", command="assigner", pid=1)
-    lease = Lease(store, clock, LEASE_PATH, holder, what="the Assigner", life_of=life_of, say=say)
+    lease = Lease(store, clock, ASSIGNER_LEASE, holder, what="the Assigner", life_of=life_of, say=say)
     policy = policy or AutomaticPolicy(targets={})
     automatic = AutomaticFailovers(store, clock, policy.mode, failover or NoFailover(), lease.require_held, say)
     parts = AssignerParts(

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kafkakit.autothrottle.act.pacer import ControlOverrides, Measure, OverrideStore, Pacer, PacerOptions, PacerPorts
-from kafkakit.autothrottle.act.service import LEAD_TTL_S, PacerService, lead_path
+from kafkakit.autothrottle.act.service import LEAD_TTL_S, PacerService
 from kafkakit.autothrottle.decide.law import Law, fixed_law
 from kafkakit.autothrottle.report import tick_line
-from kafkakit.core.lease import Holder, Life
+from kafkakit.core.lease import Holder, Life, pacer_lease
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.leases import ClusterAccess, GuardedAdmin, HeldClock, Lease, lease_path
 from tests.fakes.admin import FakeClock, FakeCluster
@@ -73,7 +73,7 @@ class PacerRig:
         take_over: bool = False,
     ) -> "tuple[Pacer, Lease]":
         """An instance; with `leads` it has the lead."""
-        lead = self.lease(lead_path(CLUSTER), pid)
+        lead = self.lease(pacer_lease(CLUSTER), pid)
         if leads:
             lead.acquire(LEAD_TTL_S)
         ports = PacerPorts(

@@ -35,6 +35,7 @@ from kafkakit.core.errors import (
     TryLaterError,
     ended_by_stop,
 )
+from kafkakit.core.lease import pacer_lease
 from kafkakit.core.rpc import HttpPage, HttpRequest, Pages, plain_page
 from kafkakit.execution.act.control_requests import EventQueue
 from kafkakit.execution.act.leases import Lease, lease_path, read_lease
@@ -52,11 +53,6 @@ POLL_S = 1.0
 LOOK_EVERY_S = 5.0
 """How often overrides and the list of moves are read between ticks."""
 RETRY_S = 15.0
-
-
-def lead_path(cluster_id: str) -> str:
-    """Where the lead over the pacers of a cluster is kept."""
-    return f"clusters/{cluster_id}/autothrottle/lease"
 
 
 class BothOverrides:
@@ -294,7 +290,7 @@ def read_status(
     }
     state = open_journal(store, clock, cluster_id).state
     own = {k: v for k, v in found.items() if k in state.entries or (k in state.rates and v in state.rates[k].ours)}
-    leader, run = (read_lease(store, path) for path in (lead_path(cluster_id), lease_path(cluster_id)))
+    leader, run = (read_lease(store, path) for path in (pacer_lease(cluster_id), lease_path(cluster_id)))
     return PacerStatus(
         cluster_id=cluster_id,
         moves=sum(bool(r.adding) for r in snapshot.reassignments),

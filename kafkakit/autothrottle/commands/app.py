@@ -162,10 +162,10 @@ def lead_cluster(cli: CliContext, session: ClusterSession, command: str) -> Iter
 
 def open_lead(cli: CliContext, session: ClusterSession, command: str) -> Lease:
     """The lead over the other pacers of the cluster, not yet taken."""
-    from kafkakit.autothrottle.act.service import lead_path
+    from kafkakit.core.lease import pacer_lease
     from kafkakit.wiring import open_lease
 
-    path = lead_path(session.cluster_id)
+    path = pacer_lease(session.cluster_id)
     return open_lease(session.control, session.clock, session.cluster_id, command, cli.output.say, path, "the pacer")
 
 

@@ -166,6 +166,17 @@ class Settings:
         return ControlStoreKind(self._text("control_store") or ControlStoreKind.FILE)
 
     @property
+    def ignored_findings(self) -> tuple[str, ...]:
+        """Kinds of findings of `status`, each with a glob of names, that are counted and not shown."""
+        return tuple(part.strip() for part in (self._text("status.ignore") or "").split(",") if part.strip())
+
+    @property
+    def lag_limits(self) -> Path | None:
+        """The file with limits of groups' lag that `status` judges by; `UsageError` for one that cannot be read."""
+        path = self._file("status.limits")
+        return None if path is None else Path(path)
+
+    @property
     def config_dir(self) -> Path:
         """Folder of `config.yaml` and `profiles.d`."""
         return self.folders.config

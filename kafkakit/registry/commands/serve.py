@@ -486,10 +486,11 @@ def cleanup_ports(session: ClusterSession, place: TagPlace) -> CleanupPorts:
 
 def cleanup_lease(session: ClusterSession, place: TagPlace, command: str) -> Lease:
     """The right to clean up, in the store of the tags, so that all who share them share it."""
+    from kafkakit.core.lease import cleanup_lease as cleanup_path
     from kafkakit.wiring import open_lease
 
     store, root = place.store(session)
-    path, say = f"{root}/cleanup-lease", session.cli.output.say
+    path, say = cleanup_path(root), session.cli.output.say
     return open_lease(store, session.clock, session.cluster_id, command, say, path, "the cleanup of tags")
 
 

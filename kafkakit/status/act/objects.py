@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from itertools import islice
 
 from kafkakit.core.cluster_facts import (
@@ -145,9 +146,16 @@ def read_broker(admin: ClusterAdmin, broker: int) -> BrokerDetail:
     return BrokerDetail(dirs=answer, settings=found.get(broker))
 
 
-def read_groups(groups: GroupAdmin, log: LogReader, names: Collection[str] | None = None) -> list[GroupRow]:
-    """The groups of the cluster, or those named; at most `MOST_GROUPS_WITH_LAG` of them with their lag."""
-    listed = [g for g in groups.answered_groups().groups if names is None or g.group in names]
+def read_groups(groups: GroupAdmin, log: LogReader, patterns: Sequence[str] = ()) -> list[GroupRow]:
+    """The groups of the cluster, or those that names or globs fit; `MOST_GROUPS_WITH_LAG` at most with their lag.
+
+    `UsageError` for a name that fits none.
+    """
+    known = groups.answered_groups().groups
+    for pattern in patterns:
+        if not any(fnmatchcase(g.group, pattern) for g in known):
+            raise _no_such("group", pattern, [g.group for g in known])
+    listed = [g for g in known if not patterns or any(fnmatchcase(g.group, pattern) for pattern in patterns)]
     described = groups.describe([g.group for g in listed]) if listed else {}
     measured = {g.group: groups.committed(g.group) for g in islice(listed, MOST_GROUPS_WITH_LAG)}
     wanted = {key for found in measured.values() for key in found}

@@ -12,23 +12,33 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kafkakit.core.cluster_facts import (
     ClusterInfo,
     CommittedOffset,
     GroupListing,
-    GroupState,
     ItemError,
     LogSpan,
     PartitionHealth,
     ResourceKind,
 )
 from kafkakit.core.errors import InputError, KafkakitError, MissingRightError
-from kafkakit.core.lease import HeldLease
-from kafkakit.core.model import TopicPartition
+from kafkakit.core.lease import (
+    ASSIGNER_LEASE,
+    HeldLease,
+    Holder,
+    LeaseRecord,
+    Life,
+    cleanup_lease,
+    monitor_lease,
+    pacer_lease,
+)
+from kafkakit.core.model import TopicPartition, cluster_tags_root
 from kafkakit.core.text import shell_command
+from kafkakit.execution.act.journal_files import pacer_lines
 from kafkakit.execution.act.leases import read_lease
+from kafkakit.execution.act.run_journal import read_run_state
 from kafkakit.execution.act.status_loop import RunSource, StatusObserver
 from kafkakit.execution.decide.throttle import RATE_KEYS
 from kafkakit.lint.api import KeptFindings
@@ -37,27 +47,38 @@ from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import GroupAdmin, LogReader
 from kafkakit.ports.stores import ControlStore
 from kafkakit.status.act.objects import min_isr_of_topics
+from kafkakit.status.decide.delays import (
+    STOPPED,
+    GroupDelay,
+    MeasuredDelays,
+    delays_of,
+    groups_compared,
+    merged_delays,
+)
 from kafkakit.status.decide.history import StatusHistory, encode_history, read_history, with_reading
+from kafkakit.status.decide.ignore import NOTHING_IGNORED, IgnoreRules
 from kafkakit.status.decide.judgement import (
     ESSENTIAL,
     ClusterReading,
     ClusterStatus,
-    GroupDelay,
     LintSummary,
     OpenOperation,
     Part,
     PartName,
     judge_cluster,
 )
+from kafkakit.status.decide.surroundings import SeenService, ServiceName
 from kafkakit.streams.failover.api import lease_of
 
+if TYPE_CHECKING:
+    from kafkakit.streams.lag.api import LimitRules, SavedGroups
+
 PART_LIMIT_S = 3.0
-MOST_EMPTY_GROUPS, MOST_STREAMS = 200, 200
-"""Groups without members whose commits are compared with the ends of logs; more are left to the lag monitor."""
+MOST_STREAMS = 200
+PROTOCOL_VERSION = "inter.broker.protocol.version"
 HISTORY_LIMIT_BYTES = 4 << 20
 PROBES_AT_ONCE = 16
 RATE_WINDOW_S = 30.0
-STOPPED = "stopped"
 T = TypeVar("T")
 
 
@@ -65,8 +86,8 @@ T = TypeVar("T")
 class StatusSources:
     """Where the parts of one cluster's status come from; each callable may raise `KafkakitError`.
 
-    `certificate_until` tells when the certificate at an address ends, None where the cluster has no TLS. `lag` asks the
-    lag monitor that the profile names; None without one.
+    `certificate_until` tells when the certificate at an address ends, None where the cluster has no TLS. `lag` gives
+    the figures of a lag monitor by the cluster's id, measured now with `is_deep`; None where there are none.
     """
 
     profile: str
@@ -78,7 +99,11 @@ class StatusSources:
     runs: Callable[[str], RunSource]
     lease: Callable[[str], HeldLease | None]
     certificate_until: Callable[[str, int], datetime | None] | None = None
-    lag: Callable[[], tuple[GroupDelay, ...]] | None = None
+    lag: "Callable[[str], SavedGroups | None]" = field(default=lambda cluster_id: None)
+    is_deep: bool = False
+    limits: "LimitRules | None" = None
+    ignore: IgnoreRules = NOTHING_IGNORED
+    services: Callable[[str], tuple[SeenService, ...]] = field(default=lambda cluster_id: ())
     lint: Callable[[str], LintSummary | None] = field(default=lambda cluster_id: None)
     operations: Callable[[str], tuple[OpenOperation, ...]] = field(default=lambda cluster_id: ())
     sandbox: str = ""
@@ -140,12 +165,14 @@ class StatusReader:
         info = control.info
         of_certificates = self._pool.submit(self._read_certificates, parts[2], info)
         of_others = self._pool.submit(self._read_others, parts[3], info)
-        (groups, behind), others = of_groups.result(), of_others.result()
+        (groups, seen), others = of_groups.result(), of_others.result()
         return replace(
             control,
             at=at,
             groups=groups,
-            lag=behind if others.lag is None else others.lag,
+            lag=merged_delays(seen, others.measured, groups),
+            measured=others.measured,
+            services=others.services,
             certificates=of_certificates.result(),
             lint=others.lint,
             operations=others.operations,
@@ -156,7 +183,11 @@ class StatusReader:
     def _read_control(self, parts: "PartReader") -> ClusterReading:
         sources = self._sources
         reading = ClusterReading(
-            profile=sources.profile, at=sources.clock.now(), program=sources.program, sandbox=sources.sandbox
+            profile=sources.profile,
+            at=sources.clock.now(),
+            program=sources.program,
+            sandbox=sources.sandbox,
+            ignore=sources.ignore,
         )
         info = parts.read(PartName.BROKERS, lambda: self._opened_admin().cluster())
         if info is None:
@@ -176,6 +207,7 @@ class StatusReader:
             moves=parts.read(PartName.MOVES, lambda: self._observer_of(info).look()),
             disks=parts.read(PartName.DISK, lambda: admin.log_dirs(alive, ())),
             rates=parts.read(PartName.THROTTLES, lambda: rates_of(admin, alive)),
+            versions=parts.read(PartName.VERSIONS, lambda: versions_of(admin, alive)),
         )
 
     def _opened_admin(self) -> ClusterAdmin:
@@ -229,11 +261,12 @@ class StatusReader:
 
     def _read_others(self, parts: "PartReader", info: ClusterInfo | None) -> "_Others":
         sources = self._sources
-        lag = None if sources.lag is None else parts.read(PartName.LAG, sources.lag)
         if info is None:
-            return _Others(lag=lag)
+            return _Others()
+        found = parts.read(PartName.TIME_LAG, lambda: sources.lag(info.cluster_id))
         return _Others(
-            lag=lag,
+            measured=None if found is None else delays_of(found, sources.limits, is_now=sources.is_deep),
+            services=parts.read(PartName.SERVICES, lambda: sources.services(info.cluster_id)),
             lint=parts.read(PartName.LINT, lambda: sources.lint(info.cluster_id)),
             operations=parts.read(PartName.STREAMS, lambda: sources.operations(info.cluster_id)),
         )
@@ -241,7 +274,8 @@ class StatusReader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Others:
-    lag: tuple[GroupDelay, ...] | None = None
+    measured: MeasuredDelays | None = None
+    services: tuple[SeenService, ...] | None = None
     lint: LintSummary | None = None
     operations: tuple[OpenOperation, ...] | None = None
 
@@ -296,9 +330,16 @@ def rates_of(admin: ClusterAdmin, brokers: Collection[int]) -> dict[int, dict[st
     return {broker: values for broker, values in sorted(rates.items()) if values}
 
 
+def versions_of(admin: ClusterAdmin, brokers: Collection[int]) -> dict[int, str]:
+    """The protocol version that each broker speaks; those that have none (Kafka 4) are left out unless they differ."""
+    found = admin.broker_settings(brokers, (PROTOCOL_VERSION,)) if brokers else {}
+    known = {broker: values.get(PROTOCOL_VERSION, "") for broker, values in found.items()}
+    return {broker: version or "4 or later" for broker, version in known.items()} if any(known.values()) else {}
+
+
 def lag_of_empty(groups: GroupAdmin, log: LogReader, listed: Sequence[GroupListing]) -> Iterator[GroupDelay]:
     """Groups that have commits behind the end of a log and nobody who reads: as a killed application leaves them."""
-    empty = [g.group for g in listed if g.state is GroupState.EMPTY][:MOST_EMPTY_GROUPS]
+    empty = groups_compared(listed)
     commits: dict[str, Mapping[TopicPartition, CommittedOffset | ItemError]] = {g: groups.committed(g) for g in empty}
     wanted = {key for found in commits.values() for key in found}
     spans = log.spans(wanted) if wanted else {}
@@ -328,6 +369,38 @@ def operations_of(control: ControlStore, program: str) -> tuple[OpenOperation, .
             show = shell_command("streams failover status", stream, program=program)
             found.append(OpenOperation(stream=stream, what=f"an operation is under way: {record.holder}", show=show))
     return tuple(found)
+
+
+def services_of(
+    control: ControlStore, clock: Clock, cluster_id: str, life_of: Callable[[Holder], Life]
+) -> tuple[SeenService, ...]:
+    """The services that ever led, by their leases; what waits for one is read only if it does not lead."""
+
+    def needs_of(name: ServiceName) -> tuple[str, ...]:
+        if name is ServiceName.PACER:
+            state = read_run_state(pacer_lines(control, cluster_id))
+            return tuple(sorted({key.name for key in (*state.rates, *state.entries)}))
+        if name is ServiceName.ASSIGNER:
+            from kafkakit.streams.client.api import GRANT_DOCUMENT, GRANTS_FOLDER, grant_path
+
+            kept = control.values(GRANTS_FOLDER).items()
+            granted = [GRANT_DOCUMENT.stored(found.value, grant_path(slot)) for slot, found in kept]
+            return tuple(sorted({each.stream for document in granted for each in document.topics}))
+        return ()
+
+    def seen(name: ServiceName, record: LeaseRecord) -> SeenService:
+        life = Life.UNKNOWN if record.holder is None else life_of(record.holder)
+        found = SeenService(name=name, record=record, life=life)
+        return found if found.is_alive(clock.now()) else replace(found, needs=needs_of(name))
+
+    paths = {
+        ServiceName.MONITOR: monitor_lease(cluster_id),
+        ServiceName.PACER: pacer_lease(cluster_id),
+        ServiceName.ASSIGNER: ASSIGNER_LEASE,
+        ServiceName.REGISTRY: cleanup_lease(cluster_tags_root(cluster_id)),
+    }
+    records = {name: read_lease(control, path) for name, path in paths.items()}
+    return tuple(seen(name, record) for name, record in records.items() if record is not None)
 
 
 class HistoryFile:

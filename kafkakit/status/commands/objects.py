@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from kafkakit.cli.context import CliContext
     from kafkakit.report.report import Report
-    from kafkakit.status.decide.judgement import ClusterStatus
+    from kafkakit.status.decide.judgement import BrokerStatus, ClusterStatus
     from kafkakit.status.decide.objects import PartitionRow
     from kafkakit.topicmappr.api import PlaceRequest
 
@@ -371,13 +371,26 @@ def partition_describe(
 
 @group_app.command("list", cls=CliCommand)
 @with_option_groups
-def group_list(ctx: typer.Context, form: ListOutput) -> int:
+def group_list(
+    ctx: typer.Context,
+    form: ListOutput,
+    groups: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[GROUP]...",
+            autocompletion=complete_group_names,
+            help="Only these groups; names or globs in quotes ('orders-*').",
+            show_default=False,
+        ),
+    ] = None,
+) -> int:
     """List consumer groups, furthest behind first.
 
     Examples:
 
     \b
     kafkakit --profile prod group list
+    kafkakit --profile prod group list 'orders-*' -o name
     """
     from kafkakit.cli.session import open_session
     from kafkakit.status.act.objects import read_groups
@@ -386,7 +399,7 @@ def group_list(ctx: typer.Context, form: ListOutput) -> int:
     cli = cli_context(ctx)
     form.take(cli)
     with open_session(cli, read_only=True) as session:
-        rows = read_groups(session.groups, session.log)
+        rows = read_groups(session.groups, session.log, groups or ())
     return form.finish(cli, groups_report(rows))
 
 
@@ -421,7 +434,16 @@ broker_list_app = new_group("")
 
 @broker_list_app.command("list", cls=CliCommand)
 @with_option_groups
-def broker_list(ctx: typer.Context, form: ListOutput) -> int:
+def broker_list(
+    ctx: typer.Context,
+    form: ListOutput,
+    brokers: Annotated[
+        list[int] | None,
+        typer.Argument(
+            metavar="[ID]...", autocompletion=complete_broker_ids, help="Only these brokers.", show_default=False
+        ),
+    ] = None,
+) -> int:
     """List brokers: state, rack, leaders, disks, throttles.
 
     Examples:
@@ -429,11 +451,15 @@ def broker_list(ctx: typer.Context, form: ListOutput) -> int:
     \b
     kafkakit --profile prod broker list
     """
+    from dataclasses import replace
+
     from kafkakit.status.report.objects import brokers_report
 
     cli = cli_context(ctx)
     form.take(cli)
-    return form.finish(cli, brokers_report(_status(cli)))
+    status = _status(cli)
+    chosen = [_broker_of(status, number) for number in dict.fromkeys(brokers or ())]
+    return form.finish(cli, brokers_report(replace(status, brokers=tuple(chosen)) if chosen else status))
 
 
 broker_describe_app = new_group("")
@@ -456,19 +482,12 @@ def broker_describe(
     kafkakit --profile prod broker describe 1004
     """
     from kafkakit.cli.session import finish, open_session
-    from kafkakit.core.errors import UsageError
-    from kafkakit.core.text import few_of
     from kafkakit.status.act.objects import read_broker
     from kafkakit.status.report.objects import broker_report
 
     cli = cli_context(ctx)
     status = _status(cli)
-    found = next((row for row in status.brokers if row.id == broker), None)
-    if found is None:
-        raise UsageError(
-            f"broker {broker} is not in the cluster", hint=f"it has {few_of(row.id for row in status.brokers)}"
-        )
-    facts = None
+    found, facts = _broker_of(status, broker), None
     if found.state == "alive":
         with open_session(cli, read_only=True) as session:
             facts = read_broker(session.admin, broker)
@@ -529,6 +548,18 @@ def quota_list(ctx: typer.Context) -> int:
     with open_session(cli, read_only=True) as session:
         quotas = session.admin.describe_client_quotas()
     return finish(cli, quotas_report(quotas))
+
+
+def _broker_of(status: ClusterStatus, broker: int) -> BrokerStatus:
+    """One broker of the cluster; `UsageError` for any other."""
+    from kafkakit.core.errors import UsageError
+    from kafkakit.core.text import few_of
+
+    found = next((row for row in status.brokers if row.id == broker), None)
+    if found is None:
+        hint = f"it has {few_of(row.id for row in status.brokers)}"
+        raise UsageError(f"broker {broker} is not in the cluster", hint=hint)
+    return found
 
 
 def _status(cli: CliContext) -> ClusterStatus:

@@ -24,11 +24,14 @@ if TYPE_CHECKING:
     from kafkakit.core.lease import HeldLease
     from kafkakit.fleet.api_act import FleetCluster
     from kafkakit.status.act.reading import Reader, StatusSources
+    from kafkakit.status.decide.ignore import IgnoreRules
     from kafkakit.status.decide.judgement import ClusterStatus, LintSummary
+    from kafkakit.streams.lag.api import LimitRules, SavedGroups
 
 app = new_group("Show at a glance what is wrong with a cluster.")
 LINT_LIMIT_BYTES = 1 << 20
 WATCH_EVERY_S, CLUSTERS_AT_ONCE = 5.0, 16
+DEEP_LIMIT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +52,40 @@ class StatusRequest:
         FailOn.ERROR, "--fail-on", help="Exit with 1 for a finding of this severity or a worse one."
     )
     nagios: bool = option(False, "--nagios", help="One line and exit codes as Nagios' plugins have them: 0, 1, 2, 3.")
+    deep: bool = option(False, "--deep", help="Measure how far groups are behind in time, which takes some seconds.")
+    limits: Path | None = option(
+        None, "--limits", metavar="FILE", help="YAML file with limits of groups' lag, as `streams lag check` takes it."
+    )
+    ignore: list[str] | None = option(
+        None,
+        "--ignore",
+        metavar="KIND:GLOB",
+        help="Count findings of this kind about these names, and do not show them (group:test-*). Repeatable.",
+    )
 
     @property
     def is_fleet(self) -> bool:
         """Whether clusters are shown as one table."""
         return self.clusters is not None or self.fleet is not None
+
+    def ignored(self, settings: Settings) -> IgnoreRules:
+        """The findings that are not shown; `UsageError` for a kind that does not exist."""
+        from kafkakit.status.decide.ignore import parse_ignored
+        from kafkakit.status.decide.judgement import CHECKS
+
+        given = {"status.ignore": settings.ignored_findings, "--ignore": tuple(self.ignore or ())}
+        return parse_ignored(given, [rule.name for rule in CHECKS])
+
+    def lag_limits(self, settings: Settings) -> LimitRules | None:
+        """The limits of groups' lag, by `--limits` or else the profile; without a file there are none."""
+        file = self.limits or settings.lag_limits
+        if file is None:
+            return None
+        from kafkakit.streams.lag.api import LIMIT_BYTES, LIMIT_KEYS, JudgedBound, read_limit_rules
+        from kafkakit.wiring import read_input
+
+        words = dict.fromkeys(LIMIT_KEYS, None)
+        return read_limit_rules(read_input(file, LIMIT_BYTES), str(file), words, JudgedBound.LOW)
 
     def check(self) -> None:
         """Raise `UsageError` for options that do not go together."""
@@ -199,7 +231,7 @@ def _readers(cli: CliContext, request: StatusRequest) -> Iterator[tuple[Reader, 
         readers: list[Reader] = []
         for choice in request.chosen(cli):
             try:
-                reader: Reader = StatusReader(cluster_sources(cli, stack, choice))
+                reader: Reader = StatusReader(cluster_sources(cli, stack, choice, request))
             except KafkakitError as error:
                 if not request.is_fleet or (request.clusters is not None and isinstance(error, UsageError)):
                     raise
@@ -209,7 +241,7 @@ def _readers(cli: CliContext, request: StatusRequest) -> Iterator[tuple[Reader, 
         yield tuple(readers)
 
 
-def cluster_sources(cli: CliContext, stack: ExitStack, choice: StatusClusters) -> StatusSources:
+def cluster_sources(cli: CliContext, stack: ExitStack, choice: StatusClusters, request: StatusRequest) -> StatusSources:
     """Where the status of a cluster is read; raises what hinders its settings from being used."""
     from kafkakit import wiring
     from kafkakit.adapters.host import life_of
@@ -219,7 +251,7 @@ def cluster_sources(cli: CliContext, stack: ExitStack, choice: StatusClusters) -
     from kafkakit.execution.act.leases import LeaseReader
     from kafkakit.execution.act.run_journal import KnownRuns
     from kafkakit.lint.api import read_kept_findings
-    from kafkakit.status.act.reading import PART_LIMIT_S, StatusSources, lint_result, operations_of
+    from kafkakit.status.act.reading import PART_LIMIT_S, StatusSources, lint_result, operations_of, services_of
 
     settings, program = choice.settings(), choice.program
     limited = settings.within(PART_LIMIT_S)
@@ -249,10 +281,53 @@ def cluster_sources(cli: CliContext, stack: ExitStack, choice: StatusClusters) -
         lint=lint,
         sandbox=_sandbox_of(settings),
         operations=lambda cluster_id: operations_of(session.control, program),
+        lag=_lag_source(cli, choice.name, settings, deep=request.deep),
+        is_deep=request.deep,
+        limits=request.lag_limits(settings),
+        ignore=request.ignored(settings),
+        services=lambda cluster_id: services_of(session.control, wiring.system_clock(), cluster_id, life_of),
         certificate_until=(lambda host, port: wiring.certificate_end(host, port, PART_LIMIT_S, security))
         if security.protocol.uses_tls
         else None,
     )
+
+
+def _lag_source(cli: CliContext, name: str, settings: Settings, *, deep: bool) -> Callable[[str], SavedGroups | None]:
+    """What a lag monitor saved on this host, or what is measured now."""
+    folder = settings.state_dir / "lag"
+    return partial(_measure_lag, cli, name, settings, folder) if deep else partial(_saved_lag, folder)
+
+
+def _saved_lag(folder: Path, cluster_id: str) -> SavedGroups | None:
+    if not folder.is_dir():  # most hosts have no monitor, and its modules take a tenth of a second to load
+        return None
+    from kafkakit.streams.lag.api_act import StateFiles
+    from kafkakit.wiring import read_input, write_file
+
+    return StateFiles(folder, read_input, write_file).load_groups(cluster_id)
+
+
+def _measure_lag(cli: CliContext, name: str, settings: Settings, folder: Path, cluster_id: str) -> SavedGroups:
+    from kafkakit.streams.lag.api_act import (
+        ONCE_PACE,
+        MonitorContext,
+        MonitoredCluster,
+        StateFiles,
+        measure_groups,
+        read_topic_facts,
+    )
+    from kafkakit.wiring import open_admin, open_groups, open_log, read_input, system_clock, write_file
+
+    cluster = MonitoredCluster(
+        name=name,
+        open_reader=partial(open_log, settings),
+        facts_of=partial(read_topic_facts, partial(open_admin, settings, read_only=True, check_pin=False)),
+        open_groups=partial(open_groups, settings, read_only=True),
+        pinned_id=cluster_id,
+    )
+    states = StateFiles(folder, read_input, write_file)
+    context = MonitorContext(clock=system_clock(), warn=cli.output.warn, states=states, pace=ONCE_PACE)
+    return measure_groups(cluster, context, wait_s=DEEP_LIMIT_S)
 
 
 def _sandbox_of(settings: Settings) -> str:

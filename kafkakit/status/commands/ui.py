@@ -123,10 +123,10 @@ def request_choices(cli: CliContext, request: UiRequest) -> tuple[StatusClusters
 def _watch(cli: CliContext, stack: ExitStack, choice: StatusClusters) -> StatusWatch:
     from kafkakit.status.act.reading import HistoryFile, StatusReader
     from kafkakit.status.act.service import LiveCluster, StatusWatch
-    from kafkakit.status.commands.status import cluster_sources
+    from kafkakit.status.commands.status import StatusRequest, cluster_sources
     from kafkakit.wiring import open_control, read_input, system_clock, write_file
 
-    sources = cluster_sources(cli, stack, choice)
+    sources = cluster_sources(cli, stack, choice, StatusRequest())
     history = HistoryFile(cli.folders.state / "status", read_input, write_file)
     control = partial(open_control, choice.settings())
     return StatusWatch(choice.name, LiveCluster(StatusReader(sources), history, sources, control), system_clock())

@@ -102,3 +102,21 @@ def _used_of(place: LogDir) -> int | None:
     if place.total_bytes is None or place.usable_bytes is None or place.error:
         return None
     return place.total_bytes - place.usable_bytes
+
+
+def used_share(place: LogDir) -> float | None:
+    """The part of a log dir's disk that is in use; None where its broker does not tell."""
+    if place.total_bytes is None or place.usable_bytes is None or place.total_bytes <= 0:
+        return None
+    return 1 - place.usable_bytes / place.total_bytes
+
+
+def disk_use(dirs: Iterable[LogDir]) -> tuple[int | None, int | None, tuple[float, str] | None]:
+    """The bytes in use and in all of a broker's disks, and the fullest one by share and path; None if not known."""
+    known = [(share, place) for place in dirs if (share := used_share(place)) is not None]
+    if not known:
+        return None, None, None
+    total = sum(place.total_bytes or 0 for _, place in known)
+    used = total - sum(place.usable_bytes or 0 for _, place in known)
+    share, place = max(known, key=lambda pair: pair[0])
+    return used, total, (share, place.path)

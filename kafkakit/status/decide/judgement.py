@@ -30,11 +30,31 @@ from kafkakit.core.findings import (
     shorten,
     stops_above_replicas,
 )
-from kafkakit.core.model import BrokerState, LogDir, TopicPartition
-from kafkakit.core.quantities import count_of, format_bytes, format_rate, format_rough_time
+from kafkakit.core.model import BrokerState, TopicPartition
+from kafkakit.core.quantities import count_of, format_rate, format_rough_time
 from kafkakit.core.text import ShellCommand, few_of, shell_command
 from kafkakit.execution.decide.status import StatusView
-from kafkakit.status.decide.history import NO_HISTORY, StatusHistory, age_s, disk_left_s
+from kafkakit.status.decide.delays import (
+    GROUP_LAG,
+    GROUP_LOST,
+    GROUP_STATE,
+    GROUP_STOPPED,
+    GroupDelay,
+    GroupTrouble,
+    MeasuredDelays,
+)
+from kafkakit.status.decide.history import NO_HISTORY, StatusHistory, age_s, disk_left_s, disk_use, used_share
+from kafkakit.status.decide.ignore import NOTHING_IGNORED, IgnoreRules
+from kafkakit.status.decide.surroundings import (
+    CERTIFICATE,
+    SERVICE_STOPPED,
+    VERSIONS,
+    SeenService,
+    certificate_findings,
+    moves_words,
+    service_findings,
+    version_findings,
+)
 
 SHOWN_NAMES = 3
 
@@ -59,9 +79,12 @@ class PartName(StrEnum):
     THROTTLES = "throttles"
     GROUPS = "groups"
     LAG = "lag"
+    TIME_LAG = "time_lag"
     STREAMS = "streams"
+    SERVICES = "services"
     CERTIFICATES = "certificates"
     LINT = "lint"
+    VERSIONS = "versions"
 
 
 ESSENTIAL = (PartName.BROKERS, PartName.PARTITIONS)
@@ -76,17 +99,6 @@ class Part:
     took_ms: int = 0
     error: str = ""
     is_denied: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupDelay:
-    """A group as the lag monitor has it: its status, and how far behind in time its slowest partition is."""
-
-    group: str
-    status: str
-    time_lag_ms: int | None = None
-    lag: int | None = None
-    retention_left_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +125,8 @@ class ClusterReading:
 
     `min_isr` has topics with a partition that is not whole, `disks` the log dirs without their replicas, `rates` each
     broker's replication throttles, `certificates` when that of each broker's listener ends (empty without TLS).
+    `measured` is what a lag monitor found, which `lag` has joined with what is seen now. `services` are kafkakit's own
+    that ever led, and `versions` the protocol version of each broker, of those before Kafka 4.
     `sandbox` names the sandbox that it is, whose brokers kafkakit can start; empty for other clusters.
     """
 
@@ -129,11 +143,15 @@ class ClusterReading:
     moves: StatusView | None = None
     groups: tuple[GroupListing, ...] | None = None
     lag: tuple[GroupDelay, ...] | None = None
+    measured: MeasuredDelays | None = None
+    services: tuple[SeenService, ...] | None = None
+    versions: Mapping[int, str] | None = None
     certificates: Mapping[int, datetime] | None = None
     lint: LintSummary | None = None
     operations: tuple[OpenOperation, ...] | None = None
     program: str = "kafkakit"
     sandbox: str = ""
+    ignore: IgnoreRules = NOTHING_IGNORED
 
     def failure_of(self, name: PartName) -> str:
         """Why a part was not read; empty if it was."""
@@ -190,7 +208,10 @@ class PartitionCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterStatus:
-    """One cluster's health with what it rests on; `since` has when a finding was first seen here."""
+    """One cluster's health with what it rests on; `since` has when a finding was first seen here.
+
+    Findings that its owners do not want to be told are `ignored`, and nothing rests on those.
+    """
 
     reading: ClusterReading
     health: Health
@@ -198,6 +219,12 @@ class ClusterStatus:
     brokers: tuple[BrokerStatus, ...] = ()
     counts: PartitionCounts | None = None
     since: Mapping[str, float] = field(default_factory=dict)
+    ignored: tuple[Finding, ...] = ()
+
+    @property
+    def ignored_words(self) -> str:
+        """How many findings are ignored, and what asked for it; empty for none."""
+        return f"{len(self.ignored)} ignored by {self.reading.ignore.source}" if self.ignored else ""
 
     @property
     def unread(self) -> tuple[Part, ...]:
@@ -231,17 +258,13 @@ MOVE_STALLED = _rule("move-stalled", Severity.WARNING, "moves make progress")
 MOVING = _rule("moving", Severity.NOTE, "nothing moves")
 LEFT_THROTTLE = _rule("leftover-throttle", Severity.WARNING, "no throttle is set without moves")
 RUN_UNFINISHED = _rule("run-unfinished", Severity.WARNING, "no run was left half way")
-GROUP_LOST = _rule("group-lost", Severity.ERROR, "no records expire before they are read")
-GROUP_STOPPED = _rule("group-stopped", Severity.WARNING, "groups with work to do make progress")
-GROUP_STATE = _rule("group-state", Severity.NOTE, "groups are stable")
-CERTIFICATE = _rule("certificate", Severity.WARNING, "certificates do not end soon")
 LINT = _rule("lint", Severity.WARNING, "the configuration has no errors")
 STREAM_OPERATION = _rule("stream-operation", Severity.NOTE, "no failover is under way")
 
 CHECKS: tuple[Rule, ...] = (
     NO_CONTROLLER, QUORUM_LAG, BROKER_DOWN, BROKER_HANGS, OFFLINE, UNDER_MIN_ISR, AT_MIN_ISR, UNDER_REPLICATED,
     NOT_PREFERRED, DIR_OFFLINE, DISK, MOVE_STALLED, MOVING, LEFT_THROTTLE, RUN_UNFINISHED, GROUP_LOST, GROUP_STOPPED,
-    GROUP_STATE, CERTIFICATE, LINT, STREAM_OPERATION,
+    GROUP_LAG, GROUP_STATE, CERTIFICATE, LINT, STREAM_OPERATION, SERVICE_STOPPED, VERSIONS,
 )  # fmt: skip
 
 
@@ -250,7 +273,8 @@ def judge_cluster(
 ) -> ClusterStatus:
     """The health of one cluster; `history` are earlier readings of this host. O(brokers + unwell partitions)."""
     judge = _Judge(reading, history, limits)
-    findings = in_order(judge.findings())
+    found = in_order(judge.findings())
+    findings = tuple(f for f in found if not reading.ignore.covers(f))
     since = {f.fingerprint: age for f in findings if (age := age_s(history, f.fingerprint, reading.at)) is not None}
     return ClusterStatus(
         reading=reading,
@@ -259,6 +283,7 @@ def judge_cluster(
         brokers=judge.rows(),
         counts=judge.counts(),
         since=since,
+        ignored=tuple(f for f in found if reading.ignore.covers(f)),
     )
 
 
@@ -308,6 +333,10 @@ class _Judge:
         yield from self._of_groups()
         yield from self._of_certificates()
         yield from self._of_files()
+        yield from self._of_versions()
+        moves, services = self._reading.moves, self._reading.services or ()
+        is_moving = moves is not None and bool(moves.moves or moves.inside)
+        yield from service_findings(services, self._reading.at, is_moving=is_moving, show=self._show)
 
     def counts(self) -> PartitionCounts | None:
         """The counts that all figures of partitions rest on; None where they were not read."""
@@ -337,7 +366,7 @@ class _Judge:
         for number in sorted({*self._brokers, *holding}):
             broker = self._brokers.get(number)
             dirs = disks[number].log_dirs if disks and number in disks and not disks[number].error else ()
-            used, total, fullest = _disk_use(dirs)
+            used, total, fullest = disk_use(dirs)
             rows.append(
                 BrokerStatus(
                     id=number,
@@ -365,7 +394,7 @@ class _Judge:
         if broker.state is BrokerState.FENCED:
             return "down"
         disks = self._reading.disks
-        return "hangs" if disks and number in disks and _is_silent(disks[number]) else "alive"
+        return "hangs" if disks and number in disks and disks[number].error else "alive"
 
     def _show(self, verb: str, *arguments: str, **options: str | int | bool | None) -> str:
         return str(shell_command(verb, *arguments, program=self._reading.program, **options))
@@ -500,10 +529,20 @@ class _Judge:
     def _partition_finding(
         self, rule: Rule, keys: Sequence[TopicPartition], words: Callable[[TopicPartition], str]
     ) -> Iterator[Finding]:
-        new = [key for key in keys if key not in self._named]
-        if not new:  # worse is known of each
-            return
+        above = {key for key in keys if key in self._named}
         self._named.update(keys)
+        for part in self._reading.ignore.split(rule.name, keys, [f"{key.topic}/{key.partition}" for key in keys]):
+            new = [key for key in part if key not in above]
+            if new:  # worse is known of the others
+                yield self._of_some(rule, part, new, words)
+
+    def _of_some(
+        self,
+        rule: Rule,
+        keys: Sequence[TopicPartition],
+        new: Sequence[TopicPartition],
+        words: Callable[[TopicPartition], str],
+    ) -> Finding:
         names = tuple(f"{key.topic}/{key.partition}" for key in new)
         if len(keys) == 1:
             message = words(new[0])
@@ -512,7 +551,7 @@ class _Judge:
             message = f"{count_of(len(keys), 'partition')}{above}: {shorten(names)}"
         # A broker that restarts is back sooner than copies are made: only what stops clients is worth them.
         mend = self._repair(keys) if rule is UNDER_MIN_ISR else ""
-        yield rule.finding("partitions", message, mend or self._show("partition describe", names[0]), len(keys), names)
+        return rule.finding("partitions", message, mend or self._show("partition describe", names[0]), len(keys), names)
 
     def _offline_words(self, key: TopicPartition) -> str:
         replicas = ", ".join(f"{b}{'' if self._is_alive(b) else ' (down)'}" for b in self._unwell[key].replicas)
@@ -543,7 +582,7 @@ class _Judge:
                         self._start(number),
                     )
                     continue
-                share = _share(place)
+                share = used_share(place)
                 if share is None:
                     continue
                 left_s = disk_left_s(self._history, number, place, self._reading.at)
@@ -597,100 +636,53 @@ class _Judge:
     # -- groups, certificates, files
 
     def _of_groups(self) -> Iterator[Finding]:
-        for lag in self._reading.lag or ():
-            show = self._show("group describe", lag.group)
-            left_s = None if lag.retention_left_ms is None else lag.retention_left_ms / 1000
-            behind = "" if lag.time_lag_ms is None else f" for {format_rough_time(lag.time_lag_ms / 1000)}"
-            if lag.time_lag_ms is None and lag.lag:
-                behind = f": no members, {count_of(lag.lag, 'record')} behind"
-            if lag.status == "lost":
-                yield GROUP_LOST.finding(
-                    f"group {lag.group}", f"{lag.group}: records expired before they were read", show
-                )
-            elif lag.status in ("stopped", "stalled"):
-                soon = left_s is not None and left_s < self._limits.retention_left_s
-                expire = "" if left_s is None else f"; records expire in {format_rough_time(left_s)}"
-                yield _as(GROUP_STOPPED, Severity.ERROR if soon else None).finding(
-                    f"group {lag.group}", f"{lag.group} {lag.status}{behind}{expire}", show
-                )
-        known = [
-            g for g in self._reading.groups or () if g.state.value in ("preparing_rebalance", "completing_rebalance")
-        ]
-        if known:
-            names = tuple(g.group for g in known)
-            yield GROUP_STATE.finding(
-                "groups", f"{count_of(len(known), 'group')} rebalancing: {shorten(names)}",
-                self._show("group describe", names[0]), len(known), names,
-            )  # fmt: skip
+        reading = self._reading
+        return GroupTrouble(
+            now=reading.at,
+            delays=reading.lag or (),
+            measured=reading.measured,
+            listed=reading.groups or (),
+            ignore=reading.ignore,
+            show=lambda group: self._show("group describe", group),
+            retention_left_s=self._limits.retention_left_s,
+        ).findings()
+
+    def _of_versions(self) -> Iterator[Finding]:
+        reading = self._reading
+        has_quorum = reading.quorum is not None or bool(reading.failure_of(PartName.CONTROLLER))
+        version = reading.info.kafka_version if reading.info else None
+        show = self._show("cluster describe")
+        return version_findings(reading.versions or {}, version, show, has_quorum=has_quorum)
 
     def _of_certificates(self) -> Iterator[Finding]:
-        at, limits = self._reading.at, self._limits
-        ending = {b: until for b, until in (self._reading.certificates or {}).items()
-                  if until - at < limits.certificate_warning}  # fmt: skip
-        if not ending:
-            return
-        first = min(ending.values())
-        left = (first - at).total_seconds()
-        verb = "expire" if len(ending) > 1 else "expires"
-        when = f"{verb} in {format_rough_time(left)}" if left > 0 else "expired"
-        severity = Severity.ERROR if first - at < limits.certificate_error else Severity.WARNING
-        brokers = tuple(map(str, sorted(ending)))
-        yield _as(CERTIFICATE, severity).finding(
-            "certificates", f"{shorten(brokers)} {when} ({first:%Y-%m-%d})",
-            self._show("broker describe", brokers[0]), len(ending), brokers,
-        )  # fmt: skip
+        limits = self._limits
+        return certificate_findings(
+            self._reading.certificates or {},
+            self._reading.at,
+            self._reading.ignore,
+            show=lambda broker: self._show("broker describe", broker),
+            warning=limits.certificate_warning,
+            error=limits.certificate_error,
+        )
 
     def _of_files(self) -> Iterator[Finding]:
         lint = self._reading.lint
-        if lint is not None and lint.errors:
-            age = format_rough_time((self._reading.at - lint.at).total_seconds())
-            yield LINT.finding(
-                "configuration", f"{count_of(len(lint.errors), 'error')}: {shorten(lint.errors)} ({age} old)",
-                self._show("lint", live=True), len(lint.errors), lint.errors,
-            )  # fmt: skip
+        errors = () if lint is None else lint.errors
+        for part in self._reading.ignore.split(LINT.name, errors, errors):
+            if lint is not None and part:
+                age = format_rough_time((self._reading.at - lint.at).total_seconds())
+                yield LINT.finding(
+                    "configuration", f"{count_of(len(part), 'error')}: {shorten(part)} ({age} old)",
+                    self._show("lint", live=True), len(part), tuple(part),
+                )  # fmt: skip
         for operation in self._reading.operations or ():
             yield STREAM_OPERATION.finding(
                 f"stream {operation.stream}", f"{operation.stream}: {operation.what}", str(operation.show)
             )
 
 
-def moves_words(view: StatusView) -> str:
-    """How many moves run, how much is copied, and when they end where that is known."""
-    eta = [run.eta_s for run in view.runs if run.eta_s is not None]
-    parts = [count_of(len(view.moves) + len(view.inside), "move")]
-    if view.total_bytes:
-        parts.append(f"{format_bytes(view.copied_bytes)} of {format_bytes(view.total_bytes)}")
-    if eta:
-        parts.append(f"ETA {format_rough_time(max(eta))}")
-    owners = [run.name for run in view.runs if run.moves]
-    foreign = sum(not m.run for m in view.moves)
-    if foreign:
-        owners.append(f"{foreign} of another tool or host")
-    return ", ".join(parts) + (f"; {'; '.join(owners)}" if owners else "")
-
-
 def _as(rule: Rule, severity: Severity | None) -> Rule:
     return rule if severity is None else Rule(name=rule.name, severity=severity, about=rule.about)
-
-
-def _is_silent(answer: BrokerLogDirs) -> bool:
-    return bool(answer.error)
-
-
-def _share(place: LogDir) -> float | None:
-    if place.total_bytes is None or place.usable_bytes is None or place.total_bytes <= 0:
-        return None
-    return 1 - place.usable_bytes / place.total_bytes
-
-
-def _disk_use(dirs: Iterable[LogDir]) -> tuple[int | None, int | None, tuple[float, str] | None]:
-    known = [(share, place) for place in dirs if (share := _share(place)) is not None]
-    if not known:
-        return None, None, None
-    total = sum(place.total_bytes or 0 for _, place in known)
-    used = total - sum(place.usable_bytes or 0 for _, place in known)
-    share, place = max(known, key=lambda pair: pair[0])
-    return used, total, (share, place.path)
 
 
 def _rates(values: Mapping[str, str]) -> str:

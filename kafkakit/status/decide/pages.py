@@ -11,7 +11,7 @@ from datetime import datetime
 from kafkakit.core.findings import Severity
 from kafkakit.core.quantities import count_of, format_bytes, format_rough_time
 from kafkakit.core.text import shell_command
-from kafkakit.status.decide.judgement import BrokerStatus, ClusterStatus, Health, moves_words, overall
+from kafkakit.status.decide.judgement import BrokerStatus, ClusterStatus, Health, overall
 from kafkakit.status.decide.page_parts import (
     UNKNOWN,
     Address,
@@ -35,6 +35,7 @@ from kafkakit.status.decide.page_parts import (
     sparkline,
     with_ages,
 )
+from kafkakit.status.decide.surroundings import moves_words
 from kafkakit.streams.model.route import Route
 
 
@@ -120,6 +121,11 @@ def overview_page(view: ClusterView) -> UiPage:
         sections.append(PageSection(id="unread", title="Not known", words=unread))
     if notes:
         sections.append(PageSection(id="notes", title="Worth knowing", findings=with_ages(status, notes)))
+    services = [one.words(status.reading.at) for one in status.reading.services or ()]
+    if services:
+        sections.append(PageSection(id="services", title="Services of kafkakit", words=services))
+    if status.ignored:
+        sections.append(PageSection(id="ignored", words=[f"Findings: {status.ignored_words}."]))
     return page_of(view, overview_title(view.name, status), "", sections)
 
 
@@ -366,6 +372,9 @@ def findings_page(view: ClusterView, severity: str) -> UiPage:
             words=[] if found else ["No finding."],
         )
     ]
+    if status.ignored:
+        ignored = with_ages(status, [f for f in status.ignored if severity in ("", f.severity.value)])
+        sections.append(PageSection(id="ignored", title=status.ignored_words, findings=ignored))
     if status.reading.lint is None:
         live = str(shell_command("lint", program=status.reading.program, live=True))
         sections.append(

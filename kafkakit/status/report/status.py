@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import chain, repeat
 from statistics import mean
 from textwrap import wrap
 
@@ -10,22 +11,23 @@ from kafkakit.core.findings import FailOn, Finding, Severity
 from kafkakit.core.quantities import count_of, format_bytes, format_rough_time
 from kafkakit.core.text import few_of, sanitize
 from kafkakit.report.report import FactList, Part, Report, ResultTable, attributes
+from kafkakit.status.decide.delays import furthest
 from kafkakit.status.decide.judgement import (
     BrokerStatus,
     ClusterStatus,
-    GroupDelay,
     Health,
     PartName,
     exit_code,
-    moves_words,
     overall,
 )
+from kafkakit.status.decide.surroundings import SeenService, moves_words
 from kafkakit.status.report.objects import broker_cells
 
 COLUMNS = ("profile", "severity", "check", "where", "count", "since_s", "message", "command")
 WIDE = 120
 _FLEET = ("cluster", "health", "brokers", "offline", "min-isr", "urp", "disk", "worst")
 _UNKNOWN = "?"
+_NAMES = 13
 _MOST_WELL = 16
 
 
@@ -50,8 +52,9 @@ def nagios_report(clusters: Sequence[ClusterStatus], *, fail_on: FailOn) -> Repo
     told = [f"{c.reading.profile}: {finding.message}" for c in clusters for finding in c.findings
             if finding.severity is not Severity.NOTE]  # fmt: skip
     told += [f"{c.reading.profile}: {c.worst}" for c in clusters if c.health is Health.UNKNOWN]
+    ignored = [f"{c.reading.profile}: {c.ignored_words}" for c in clusters if c.ignored]
     figures = " ".join(_figures(clusters))
-    line = f"{words[health]} - {'; '.join(told) or 'no findings'}".replace("|", "/")
+    line = f"{words[health]} - {'; '.join([*(told or ['no findings']), *ignored])}".replace("|", "/")
     return Report(
         command="status",
         data=status_data(clusters),
@@ -100,7 +103,12 @@ def cluster_sections(cluster: ClusterStatus, width: int) -> list[Part]:
         sections.append("")
     if width >= WIDE and any(_is_unwell(row) for row in cluster.brokers):
         sections += [*_broker_table(cluster), ""]
-    return [*sections, FactList(_summary(cluster), width=13)]
+    return [*sections, FactList(_wrap_facts(_summary(cluster), width - _NAMES), width=_NAMES)]
+
+
+def _wrap_facts(pairs: Iterable[tuple[str, str]], width: int) -> Iterator[tuple[str, str]]:
+    for name, value in pairs:
+        yield from _below(name, wrap(value, max(30, width), break_on_hyphens=False, break_long_words=False) or [""])
 
 
 def _head(cluster: ClusterStatus, width: int) -> str:
@@ -147,8 +155,14 @@ def _summary(cluster: ClusterStatus) -> Iterator[tuple[str, str]]:
     yield "partitions", _partitions(cluster)
     yield "disk", _disk(cluster)
     yield "moves", _moves(cluster)
-    yield "groups", _groups(cluster)
+    yield from _below("groups", _groups(cluster))
+    yield from _below("services", [one.words(cluster.reading.at) for one in cluster.reading.services or ()])
     yield "findings", _other(cluster)
+
+
+def _below(name: str, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Several lines of one name."""
+    yield from zip(chain((name,), repeat("")), lines, strict=False)
 
 
 def _brokers(cluster: ClusterStatus) -> str:
@@ -228,19 +242,33 @@ def _last_part(path: str) -> str:
     return sanitize(path if len(path) <= 24 else f".../{path.rstrip('/').rpartition('/')[2]}")
 
 
-def _groups(cluster: ClusterStatus) -> str:
-    groups, lag = cluster.reading.groups, cluster.reading.lag
+def _groups(cluster: ClusterStatus) -> Iterator[str]:
+    reading = cluster.reading
+    groups = reading.groups
     if groups is None:
-        return _UNKNOWN
+        yield _UNKNOWN
+        return
     states = Counter("active" if g.state.value == "stable" else g.state.value.replace("_", " ") for g in groups)
-    text = f"{len(groups)}" + "".join(
+    yield f"{len(groups)}" + "".join(
         f"{': ' if not number else ', '}{count} {state}" for number, (state, count) in enumerate(states.most_common())
     )
-    timed = [one for one in lag or () if one.time_lag_ms is not None]
-    if timed:
-        worst = max(timed, key=lambda one: one.time_lag_ms or 0)
-        return f"{text}; most behind: {sanitize(worst.group)} {format_rough_time((worst.time_lag_ms or 0) / 1000)}"
-    return text if not groups else f"{text}; time lag not measured"
+    if groups:
+        yield _time_lag(cluster)
+
+
+def _time_lag(cluster: ClusterStatus) -> str:
+    """How far behind in time the groups are, and as of when where that is not now."""
+    reading = cluster.reading
+    measured, worst = reading.measured, furthest(reading.lag)
+    if measured is None:
+        if reading.failure_of(PartName.TIME_LAG):  # which is told above
+            return "time lag not known"
+        return "time lag not known: no monitor's figures here (--deep measures it)"
+    age = format_rough_time(measured.age_s(reading.at))
+    ago = f" ({age} ago; --deep measures it now)" if measured.is_old(reading.at) else ""
+    if worst is None:
+        return f"no group is known to be behind in time{ago}"
+    return f"most behind: {sanitize(worst.group)} {format_rough_time((worst.time_lag_ms or 0) / 1000)}{ago}"
 
 
 def _other(cluster: ClusterStatus) -> str:
@@ -252,6 +280,8 @@ def _other(cluster: ClusterStatus) -> str:
                      f"{count_of(reading.lint.warnings, 'warning')} ({age} old)")  # fmt: skip
     else:
         parts.append("lint --live has not run here")
+    if cluster.ignored:
+        parts.append(cluster.ignored_words)
     if reading.certificates:
         left = (min(reading.certificates.values()) - reading.at).total_seconds()
         parts.append(f"certificates {format_rough_time(left)} left" if left > 0 else "a certificate has expired")
@@ -295,6 +325,9 @@ def fleet_sections(clusters: Sequence[ClusterStatus], width: int) -> list[Part]:
     if well:
         more = " ..." if len(well) > _MOST_WELL else ""
         sections.append(f"ok: {' '.join(well[:_MOST_WELL])}{more} ({len(well)})")
+    ignored = [f"{len(c.ignored)} of {sanitize(c.reading.profile)}" for c in clusters if c.ignored]
+    if ignored:
+        sections.append(f"ignored findings: {few_of(ignored)}")
     return sections
 
 
@@ -338,6 +371,7 @@ def _cluster_data(cluster: ClusterStatus) -> dict[str, object]:
             "unknown": len(cluster.unread),
         },
         "findings": [_finding_data(cluster, finding) for finding in cluster.findings],
+        "ignored": [_finding_data(cluster, finding) for finding in cluster.ignored],
         "brokers": None if info is None else [_broker_data(row) for row in cluster.brokers],
         "controller": None
         if quorum is None
@@ -349,7 +383,8 @@ def _cluster_data(cluster: ClusterStatus) -> dict[str, object]:
         if cluster.counts is None
         else attributes(cluster.counts, "total offline under_min_isr at_min_isr under_replicated not_preferred"),
         "moves": _moves_data(cluster),
-        "groups": _groups_data(reading.groups is None, cluster, reading.lag),
+        "groups": _groups_data(cluster),
+        "services": None if reading.services is None else [_service_data(one, reading.at) for one in reading.services],
         "lint": None
         if reading.lint is None
         else {"errors": list(reading.lint.errors), "warnings": reading.lint.warnings, "at": reading.lint.at},
@@ -396,18 +431,30 @@ def _moves_data(cluster: ClusterStatus) -> dict[str, object] | None:
     }
 
 
-def _groups_data(
-    is_unknown: bool, cluster: ClusterStatus, lag: Iterable[GroupDelay] | None
-) -> dict[str, object] | None:
-    if is_unknown:
+def _groups_data(cluster: ClusterStatus) -> dict[str, object] | None:
+    reading = cluster.reading
+    if reading.groups is None:
         return None
-    states = Counter(g.state.value for g in cluster.reading.groups or ())
-    timed = [one for one in lag or () if one.time_lag_ms is not None]
-    worst = max(timed, key=lambda one: one.time_lag_ms or 0, default=None)
+    states, measured, worst = Counter(g.state.value for g in reading.groups), reading.measured, furthest(reading.lag)
     return {
         "by_state": dict(sorted(states.items())),
         "worst": None if worst is None else {"group": worst.group, "time_lag_ms": worst.time_lag_ms},
-        "behind": [attributes(one, "group status lag time_lag_ms") for one in lag or ()],
+        "behind": [attributes(one, "group status lag time_lag_ms over_limit") for one in reading.lag or ()],
+        "measured": None
+        if measured is None
+        else {"at": measured.at, "is_old": measured.is_old(reading.at), "left_out": measured.left_out},
+    }
+
+
+def _service_data(service: SeenService, now: datetime) -> dict[str, object]:
+    record = service.record
+    return {
+        "name": service.name.value,
+        "alive": service.is_alive(now),
+        "holder": None if record.holder is None else str(record.holder),
+        "since": record.taken_at,
+        "last_seen": record.renewed_at,
+        "needed_by": list(service.needs),
     }
 
 
@@ -416,5 +463,7 @@ def _rows(cluster: ClusterStatus) -> Iterator[tuple[object, ...]]:
         age = cluster.since.get(f.fingerprint)
         since: object = None if age is None else round(age)
         yield cluster.reading.profile, f.severity.value, f.rule, f.where, f.count, since, f.message, f.hint
+    for f in cluster.ignored:
+        yield cluster.reading.profile, "ignored", f.rule, f.where, f.count, None, f.message, f.hint
     for part in cluster.unread:
         yield cluster.reading.profile, "unknown", part.name.value, "", 1, None, part.error, ""

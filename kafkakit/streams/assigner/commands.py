@@ -37,9 +37,9 @@ def run(ctx: typer.Context, options: AssignerOptions, policy: AutomaticPolicy) -
     from kafkakit.adapters.host import life_of
     from kafkakit.cli.session import ProfileSessions, open_session
     from kafkakit.cli.stream_operations import operation_ports
+    from kafkakit.core.lease import ASSIGNER_LEASE
     from kafkakit.streams.assigner.act.leader import AssignerLoop, AssignerParts
     from kafkakit.streams.assigner.act.watching import AutomaticFailovers, OperationFailover
-    from kafkakit.streams.assigner.health import LEASE_PATH
     from kafkakit.streams.failover.api_act import OperationPorts
     from kafkakit.wiring import open_lease
 
@@ -58,7 +58,7 @@ def run(ctx: typer.Context, options: AssignerOptions, policy: AutomaticPolicy) -
 
     with ExitStack() as stack:
         session, say = stack.enter_context(open_session(cli)), cli.output.say
-        lease = open_lease(session.control, session.clock, "all streams", name, say, LEASE_PATH, "the Assigner")
+        lease = open_lease(session.control, session.clock, "all streams", name, say, ASSIGNER_LEASE, "the Assigner")
         parts = AssignerParts(
             store=session.control,
             lease=lease,

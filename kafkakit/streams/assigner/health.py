@@ -366,7 +366,7 @@ def _watch_reason(
     return ReasonWatch(counts=counts, holds=holds, since_s=since_s)
 
 
-STANDING_PATH, LEASE_PATH, DRAINS_FOLDER = "assigner/standing", "assigner/lease", "assigner/drains"
+STANDING_PATH, DRAINS_FOLDER = "assigner/standing", "assigner/drains"
 MOST_LINES = 100
 _Text = Annotated[str, Meta(max_length=1000)]
 

@@ -21,9 +21,11 @@ from kafkakit.core.cluster_facts import (
     Quorum,
     Voter,
 )
-from kafkakit.core.errors import ExitCode
-from kafkakit.core.findings import FailOn, Finding, Severity
+from kafkakit.core.errors import ExitCode, UsageError
+from kafkakit.core.findings import FailOn, Finding, Rule, Severity
+from kafkakit.core.lease import LeaseRecord
 from kafkakit.core.model import Broker, BrokerState, LogDir, TopicPartition
+from kafkakit.status.decide.delays import GroupDelay
 from kafkakit.status.decide.history import (
     EVERY_S,
     MOST_SAMPLES,
@@ -32,10 +34,10 @@ from kafkakit.status.decide.history import (
     read_history,
     with_reading,
 )
+from kafkakit.status.decide.ignore import FAMILIES, NOTHING_IGNORED, IgnoreRules, parse_ignored
 from kafkakit.status.decide.judgement import (
     CHECKS,
     ClusterReading,
-    GroupDelay,
     Health,
     LintSummary,
     Part,
@@ -44,6 +46,10 @@ from kafkakit.status.decide.judgement import (
     judge_cluster,
     overall,
 )
+from kafkakit.status.decide.page_parts import ClusterView
+from kafkakit.status.decide.pages import findings_page, overview_page
+from kafkakit.status.decide.surroundings import SeenService, ServiceName
+from kafkakit.status.report.status import nagios_report, status_report
 
 NOW = datetime(2026, 11, 28, 7, 4, 10, tzinfo=UTC)
 GIB = 1 << 30
@@ -152,6 +158,18 @@ CASES: Mapping[str, tuple[ClusterReading, Severity, str]] = {
         healthy(groups=(GroupListing(group="g", type=GroupType.CLASSIC, state=GroupState.PREPARING),)),
         Severity.NOTE, "1 group rebalancing: g",
     ),
+    "group-lag": (
+        healthy(lag=(GroupDelay(group="fraud", status="ok", lag=12, over_limit="20m behind, above its limit of 10m"),)),
+        Severity.WARNING, "fraud: 20m behind",
+    ),
+    "service-stopped": (
+        healthy(services=(
+            SeenService(name=ServiceName.ASSIGNER, needs=("orders",), record=LeaseRecord(
+                token=1, beats=1, ttl_s=2.0, taken_at=NOW, renewed_at=NOW - timedelta(minutes=5))),
+        )),
+        Severity.WARNING, "stream assigner was stopped 5m ago, but partitions of orders are assigned",
+    ),
+    "versions": (healthy(versions={1: "3.8-IV0", 2: "3.9-IV0"}), Severity.NOTE, "3.8-IV0 on 1, 3.9-IV0 on 2"),
     "certificate": (healthy(certificates={2: NOW + timedelta(days=12)}), Severity.WARNING, "2 expires in 12d"),
     "lint": (
         healthy(lint=LintSummary(at=NOW - timedelta(hours=2), errors=("KKR201 orders",))),
@@ -315,3 +333,103 @@ def test_the_memory_is_bounded_and_comes_back_as_it_was_written(steps: list[int]
         assert len(times) <= MOST_SAMPLES
         assert all(b - a >= EVERY_S for a, b in pairwise(times))
     assert read_history(encode_history(history)) == history
+
+
+# -- what its owners do not want to be told
+
+KINDS = [rule.name for rule in CHECKS]
+BEHIND = healthy(
+    lag=(GroupDelay(group="billing-eu", status="stopped", lag=3), GroupDelay(group="fraud", status="stopped", lag=4))
+)
+SHORT = healthy(
+    partitions=health({TopicPartition(t, 0): state((1, 2)) for t in ("test-a", "test-b", "orders")}),
+)
+
+
+def ignoring(reading: ClusterReading, *entries: str) -> ClusterReading:
+    return replace(reading, ignore=parse_ignored({"status.ignore": entries}, KINDS))
+
+
+def test_a_kind_with_a_glob_takes_only_the_names_that_fit() -> None:
+    status = judge_cluster(ignoring(BEHIND, "group:billing*"))
+    assert [f.where for f in status.findings] == ["group fraud"]
+    assert [f.where for f in status.ignored] == ["group billing-eu"]
+
+
+def test_a_finding_about_many_keeps_those_that_do_not_fit() -> None:
+    status = judge_cluster(ignoring(SHORT, "replication:test-*"))
+    (kept,), (ignored,) = status.findings, status.ignored
+    assert kept.subjects == ("orders/0",)
+    assert ignored.subjects == ("test-a/0", "test-b/0")
+    assert status.counts == judge_cluster(SHORT).counts
+
+
+def test_what_is_ignored_does_not_count_for_health_and_exit_code() -> None:
+    reading = ignoring(down(healthy(), 3), "broker:3")
+    status = judge_cluster(reading)
+    assert (status.health, exit_code([status], FailOn.NOTE)) == (Health.OK, ExitCode.DONE)
+
+
+def test_an_ignored_finding_is_not_told_under_a_lesser_name() -> None:
+    reading = healthy(partitions=health({TopicPartition("test", 0): state((1,))}), min_isr={"test": 2})
+    assert judge_cluster(ignoring(reading, "under-min-isr:test")).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("entry", "rule"),
+    [("certificate:2", "certificate"), ("lint:KKR2*", "lint"), ("group-state", "group-state"), ("disk", "disk")],
+)
+def test_each_kind_can_be_ignored_by_its_own_name(entry: str, rule: str) -> None:
+    status = judge_cluster(ignoring(CASES[rule][0], entry))
+    assert (status.findings, [f.rule for f in status.ignored]) == ((), [rule])
+
+
+def test_every_case_is_ignored_by_its_kind_alone() -> None:
+    for rule, (reading, _, _) in CASES.items():
+        status = judge_cluster(ignoring(reading, rule))
+        assert rule in {f.rule for f in status.ignored}
+        assert rule not in {f.rule for f in status.findings}
+
+
+def test_families_name_kinds_that_exist() -> None:
+    assert {kind for kinds in FAMILIES.values() for kind in kinds} <= set(KINDS)
+
+
+def test_a_kind_that_does_not_exist_is_refused_with_its_source_and_the_nearest_one() -> None:
+    with pytest.raises(UsageError, match=r"status\.ignore: 'grup' .*did you mean group") as found:
+        parse_ignored({"status.ignore": ["grup:x"]}, KINDS)
+    assert found.value.hint is not None
+    assert "under-replicated" in found.value.hint
+
+
+def test_nothing_is_ignored_without_entries() -> None:
+    finding = Rule("disk", Severity.WARNING, "x").finding("broker 1 /data", "full")
+    assert not NOTHING_IGNORED.covers(finding)
+    assert parse_ignored({"status.ignore": (), "--ignore": ()}, KINDS) == IgnoreRules()
+
+
+def test_the_number_and_what_asked_for_it_are_shown_in_every_form() -> None:
+    status = judge_cluster(ignoring(BEHIND, "group:*"))
+    report = status_report([status], fail_on=FailOn.ERROR, width=80)
+    assert "2 ignored by status.ignore" in report.text
+    assert [row[1] for row in report.rows] == ["ignored", "ignored"]
+    assert "2 ignored by status.ignore" in nagios_report([status], fail_on=FailOn.ERROR).text
+    fleet = status_report([status, judge_cluster(healthy())], fail_on=FailOn.ERROR, width=80, is_fleet=True)
+    assert "ignored findings: 2 of prod" in fleet.text
+    both = parse_ignored({"status.ignore": ["disk"], "--ignore": ["lint"]}, KINDS)
+    assert both.source == "status.ignore and --ignore"
+
+
+def test_pages_show_the_number_and_what_it_is_about() -> None:
+    status = judge_cluster(ignoring(BEHIND, "group:billing*"))
+    view = ClusterView(name="prod", base="", status=status)
+    words = [word for section in overview_page(view).sections for word in section.words]
+    assert "Findings: 1 ignored by status.ignore." in words
+    (section,) = [s for s in findings_page(view, "").sections if s.id == "ignored"]
+    assert [finding.where for finding, _ in section.findings] == ["group billing-eu"]
+
+
+def test_a_certificate_of_another_broker_is_still_told() -> None:
+    reading = healthy(certificates={b: NOW + timedelta(days=b) for b in (1, 2, 3)})
+    (kept,) = judge_cluster(ignoring(reading, "certificate:1")).findings
+    assert kept.subjects == ("2", "3")

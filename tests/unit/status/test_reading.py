@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
-from kafkakit.core.errors import KafkakitError, MissingRightError, TryLaterError
+from kafkakit.core.errors import KafkakitError, MissingRightError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.status.act.objects import read_groups
 from kafkakit.status.act.reading import HistoryFile, StatusReader, StatusSources
 from kafkakit.status.decide.judgement import Health, PartName, judge_cluster
 from tests.fakes.admin import FakeClock, FakeCluster
@@ -158,3 +159,20 @@ def test_a_place_that_cannot_be_written_hinders_nothing(tmp_path: Path) -> None:
 
 def test_the_time_of_a_reading_is_that_of_its_beginning() -> None:
     assert read(cluster()).read().at == datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_groups_are_listed_by_names_and_globs_and_one_that_fits_none_is_refused() -> None:
+    groups = FakeGroups()
+    for name in ("billing-eu", "billing-us", "fraud"):
+        groups.seed(name, TopicPartition("orders", 0), 4)
+    log = FakeLogReader()
+
+    def listed(*wanted: str) -> list[str]:
+        return sorted(row.listing.group for row in read_groups(groups, log, wanted))
+
+    assert listed() == ["billing-eu", "billing-us", "fraud"]
+    assert listed("billing-*", "fraud") == ["billing-eu", "billing-us", "fraud"]
+    assert listed("billing-u?") == ["billing-us"]
+    with pytest.raises(UsageError, match="group fraud2 does not exist") as found:
+        listed("billing-*", "fraud2")
+    assert found.value.hint == "is it fraud?"

@@ -7,10 +7,15 @@ from datetime import timedelta
 import pytest
 
 from kafkakit.cli.output import OutputFormat, colored_text, format_result
-from kafkakit.core.findings import FailOn
-from kafkakit.core.model import TopicPartition
+from kafkakit.core.cluster_facts import GroupListing, GroupState, GroupType
+from kafkakit.core.findings import FailOn, Severity
+from kafkakit.core.lease import Holder, LeaseRecord
+from kafkakit.core.model import LogDir, TopicPartition
+from kafkakit.status.decide.delays import GroupDelay, MeasuredDelays
 from kafkakit.status.decide.history import StatusHistory, with_reading
-from kafkakit.status.decide.judgement import ClusterReading, ClusterStatus, GroupDelay, Part, PartName, judge_cluster
+from kafkakit.status.decide.ignore import parse_ignored
+from kafkakit.status.decide.judgement import CHECKS, ClusterReading, ClusterStatus, Part, PartName, judge_cluster
+from kafkakit.status.decide.surroundings import SeenService, ServiceName
 from kafkakit.status.report.status import nagios_report, status_report, watch_line
 from tests.unit.status.test_judgement import NOW, P7, disk, down, health, healthy, state
 
@@ -34,13 +39,49 @@ def text_of(reading: ClusterReading, width: int = 80) -> str:
     return status_report([judge_cluster(reading)], fail_on=FailOn.ERROR, width=width).text
 
 
-@pytest.mark.parametrize("reading", [healthy(), TROUBLE, UNKNOWN], ids=["healthy", "trouble", "unknown"])
+def full() -> ClusterReading:
+    """All that can be on a screen at once, with names as long as they come in practice."""
+    old = MeasuredDelays(at=NOW - timedelta(hours=5), groups=TROUBLE.lag or ())
+    group = "com.example.payments.settlement-service.production-eu-central-1"
+    holder = Holder(host="kafka-operations-eu-central-1a.example.com", user="kafka", command="lag serve", pid=4_194_303)
+    lease = LeaseRecord(token=1, beats=1, ttl_s=6.0, taken_at=NOW - timedelta(days=40), renewed_at=NOW, holder=holder)
+    gone = replace(lease, holder=None, renewed_at=NOW - timedelta(days=3))
+    return replace(
+        TROUBLE,
+        program="kafkakit --config /etc/kafkakit/clusters/production.yaml --profile production-eu-central-1",
+        groups=tuple(GroupListing(group=f"{group}-{s}", type=GroupType.CLASSIC, state=s) for s in GroupState),
+        lag=(*(TROUBLE.lag or ()), GroupDelay(group=group, status="ok", lag=10**12, time_lag_ms=10**9)),
+        measured=old,
+        services=tuple(
+            SeenService(name=name, record=lease if name is ServiceName.MONITOR else gone, needs=("orders", "audit"))
+            for name in ServiceName
+        ),
+        disks={b: replace(disk(b, 0.91), log_dirs=(LogDir(path="/var/lib/kafka/data-volume-0001",
+               total_bytes=10**14, usable_bytes=10**12),)) for b in (1, 2)},
+        partitions=health(
+            {TopicPartition(f"{group}.{n}", 0): state((1,)) for n in range(5)}, partitions=200_000, not_preferred=12_345
+        ),
+        ignore=parse_ignored({"status.ignore": ["certificate"], "--ignore": ["lint"]}, [r.name for r in CHECKS]),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "reading", [healthy(), TROUBLE, UNKNOWN, full()], ids=["healthy", "trouble", "unknown", "full"]
+)
 @pytest.mark.parametrize("width", [80, 120])
 def test_no_line_but_a_command_is_longer_than_the_screen(reading: ClusterReading, width: int) -> None:
-    long = [line for line in text_of(reading, width).splitlines() if len(line) > width]
-    assert not [
-        line for line in long if "kafkakit" not in line and not line.startswith(("disk", "partitions", "groups"))
-    ]
+    lines = text_of(reading, width).splitlines()
+    commands = {f.hint for f in judge_cluster(reading).findings if f.severity is not Severity.NOTE}
+    assert not [line for line in lines if len(line) > width and line.strip() not in commands]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_each_command_stands_uncut_on_a_line_of_its_own(width: int) -> None:
+    status = judge_cluster(full())
+    lines = [line.strip() for line in text_of(full(), width).splitlines()]
+    told = [f.hint for f in status.findings if f.severity is not Severity.NOTE]
+    assert len(told) > 5
+    assert [line for line in lines if line.startswith("kafkakit ")] == told
 
 
 def test_the_first_word_after_the_name_is_the_health() -> None:

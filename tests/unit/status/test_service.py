@@ -21,7 +21,8 @@ from kafkakit.status.act.service import (
     UiService,
 )
 from kafkakit.status.commands.ui import asset, render
-from kafkakit.status.decide.judgement import ClusterReading, ClusterStatus, GroupDelay, judge_cluster
+from kafkakit.status.decide.delays import GroupDelay
+from kafkakit.status.decide.judgement import ClusterReading, ClusterStatus, judge_cluster
 from kafkakit.status.decide.objects import BrokerDetail, GroupDetail, PartitionDetail, TopicDetail, topic_row
 from kafkakit.status.decide.pages import StreamEntry
 from tests.fakes.admin import FakeClock

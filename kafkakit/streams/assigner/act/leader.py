@@ -15,7 +15,7 @@ from functools import partial
 from operator import not_
 
 from kafkakit.core.errors import ConflictError, InputError, LeaseLostError, TryLaterError, UsageError, ended_by_stop
-from kafkakit.core.lease import Holder, LeaseRecord, Life
+from kafkakit.core.lease import ASSIGNER_LEASE, Holder, LeaseRecord, Life
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.execution.act.leases import Lease, read_lease
 from kafkakit.ports.acting import Clock, look_until, pause, repeat_every
@@ -36,7 +36,6 @@ from kafkakit.streams.assigner.health import (
     DRAINS_FOLDER,
     HISTORY_DOCUMENT,
     HISTORY_PATH,
-    LEASE_PATH,
     MOST_LINES,
     STANDING_DOCUMENT,
     STANDING_PATH,
@@ -488,7 +487,7 @@ class AssignerReader:
 
     def lease(self) -> LeaseRecord | None:
         """The lease of the Assigner in charge."""
-        return read_lease(self._store, LEASE_PATH)
+        return read_lease(self._store, ASSIGNER_LEASE)
 
     def standing(self) -> AssignerStanding | None:
         """Where the Assigner in charge stands; None where none ever was."""

@@ -9,7 +9,7 @@ is not the one that guards changes: reading changes nothing, and a monitor must 
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -26,15 +26,15 @@ from kafkakit.core.errors import (
     UsageError,
     ended_by_stop,
 )
-from kafkakit.core.lease import Holder, Life, VersionedValue
+from kafkakit.core.lease import Holder, Life, VersionedValue, monitor_lease
 from kafkakit.core.quantities import count_of, epoch_ms
 from kafkakit.execution.act.leases import Lease
 from kafkakit.execution.act.run_journal import KnownRuns
-from kafkakit.ports.acting import Clock, ProgressBar, Reporter, Screen, repeat_every
+from kafkakit.ports.acting import Clock, ProgressBar, Reporter, Screen, Timetable, repeat_every
 from kafkakit.ports.data import GroupAdmin
 from kafkakit.ports.stores import ControlStore
 from kafkakit.report.report import text_of
-from kafkakit.streams.lag.act.monitor import ClusterWatcher, MonitorContext, MonitoredCluster, MonitorPace, Timetable
+from kafkakit.streams.lag.act.monitor import ClusterWatcher, MonitorContext, MonitoredCluster, MonitorPace
 from kafkakit.streams.lag.act.reading import GROUPS_AT_ONCE
 from kafkakit.streams.lag.decide.monitors import (
     INSTANCE_DOCUMENT,
@@ -48,6 +48,7 @@ from kafkakit.streams.lag.decide.monitors import (
     moved_topics,
     to_give,
 )
+from kafkakit.streams.lag.decide.saved_groups import SavedGroups, groups_of
 from kafkakit.streams.lag.decide.views import Readers, RowFilter, ViewRequest, readers_of
 from kafkakit.streams.lag.report import Statuses, change_lines, statuses_of, view_sections
 
@@ -101,15 +102,16 @@ UNREACHABLE_S = 15.0
 NAP_S = 0.05
 
 
-def look_once(fleet: Fleet, reporter: Reporter, *, wait_s: float, rounds: int = ROUNDS) -> MonitorsLook:
+def look_once(fleet: Fleet, reporter: Reporter | None, *, wait_s: float, rounds: int = ROUNDS) -> MonitorsLook:
     """Wait until all commits, `rounds` samples of all ends and the times of records are known; then measure.
 
     A cluster that does not answer for `UNREACHABLE_S`, refuses us, or is not ready after `wait_s`, is given up: its
     figures, if there are any, carry their age. Raises `UsageError` if a cluster can never be read as it is configured.
+    Without a `reporter` nothing is shown meanwhile.
     """
     clock = fleet.clock
     began_s = clock.monotonic()
-    with reporter.progress("reading commits") as bar:
+    with nullcontext() if reporter is None else reporter.progress("reading commits") as bar:
         for _ in repeat_every(clock, NAP_S, wait_s):
             waited_s = clock.monotonic() - began_s
             for watcher in fleet.watchers:
@@ -118,8 +120,18 @@ def look_once(fleet: Fleet, reporter: Reporter, *, wait_s: float, rounds: int = 
             waiting = [w for w in fleet.watchers if not _is_ready(w, rounds) and not _is_hopeless(w, waited_s)]
             if not waiting or waited_s >= wait_s:
                 break
-            _show_progress(fleet, bar, waiting)
+            if bar is not None:
+                _show_progress(fleet, bar, waiting)
         return fleet.look()
+
+
+def measure_groups(cluster: MonitoredCluster, context: MonitorContext, *, wait_s: float) -> SavedGroups:
+    """The figures of one cluster's groups now, as one look gives them; `TryLaterError` where they are not known."""
+    with running_fleet((cluster,), context) as fleet:
+        look = look_once(fleet, None, wait_s=wait_s)
+    if look.failure is not None:
+        raise look.failure
+    return groups_of(look.tables[0], look.conditions[0].cluster_id)
 
 
 def watch_looks(
@@ -190,7 +202,6 @@ FRESH_S = 1.0
 TTL_S = 6.0
 SETTLE_S = 15.0
 FORGET_S = 600.0
-CLUSTERS = "lag/clusters"
 INSTANCES = "lag/instances"
 
 
@@ -381,7 +392,7 @@ class ClusterShares:
             self._leases[cluster_id] = Lease(
                 self._store,
                 self._clock,
-                share_path(cluster_id),
+                monitor_lease(cluster_id),
                 self._holder,
                 what=f"lag of cluster {cluster_id}",
                 life_of=self._life_of,
@@ -518,11 +529,6 @@ def run_service(
                 line = service.summary(memory_bytes())
                 report(line)
                 notify(f"STATUS={line}")
-
-
-def share_path(cluster_id: str) -> str:
-    """Where the lease of monitoring one cluster is kept."""
-    return f"{CLUSTERS}/{cluster_id}"
 
 
 @dataclass(slots=True)

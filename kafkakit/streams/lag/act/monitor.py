@@ -5,7 +5,7 @@ The monitor follows the commit log, samples the ends of logs, reads records, and
 step of the wall clock is noticed.
 
 Each cluster has a thread of its own, so one that is away or broken never holds up another. Its state is kept in one
-file of a folder of the state dir.
+file of a folder of the state dir, and beside it the figures of its groups, for other commands to show.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from kafkakit.core.errors import ConnectRefusedError, InputError, KafkakitError,
 from kafkakit.core.lease import check_path
 from kafkakit.core.model import OFFSETS_TOPIC
 from kafkakit.core.quantities import epoch_ms
-from kafkakit.ports.acting import Clock, pause
+from kafkakit.ports.acting import Clock, Timetable, pause
 from kafkakit.ports.data import GroupAdmin, LogReader
 from kafkakit.streams.lag.act.reading import (
     EndSampler,
@@ -44,6 +44,7 @@ from kafkakit.streams.lag.decide.monitors import (
     busy_round_s,
     held_back,
 )
+from kafkakit.streams.lag.decide.saved_groups import GROUPS_DOCUMENT, SAVED_LIMIT_BYTES, SavedGroups, groups_of
 from kafkakit.streams.lag.decide.saved_state import (
     LIMIT_BYTES,
     SavedState,
@@ -372,6 +373,10 @@ class MonitoredCluster:
     pinned_id: str | None = None
 
 
+MAX_AGE_MS = 12 * 3600 * 1000
+"""Brokers keep tombstones for a day (delete.retention.ms): what is read on from an older state could miss some."""
+
+
 class StateFiles:
     """Reads and replaces the files; `read_input` and `write_file` are those of `wiring`."""
 
@@ -406,6 +411,22 @@ class StateFiles:
         except OSError as error:
             raise KafkakitError(f"cannot make {self._folder}: {error.strerror}") from None
         self._write_file(self.path_of(state.cluster_id), encode_state(state), 0o600)
+
+    def groups_path(self, cluster_id: str) -> Path:
+        """Where the figures of one cluster's groups are."""
+        check_path(cluster_id)
+        return self._folder / f"{cluster_id}.groups.json"
+
+    def load_groups(self, cluster_id: str) -> SavedGroups | None:
+        """The figures that were saved last, None where there are none; `InputError` when they cannot be read."""
+        path = self.groups_path(cluster_id)
+        if not path.exists():
+            return None
+        return GROUPS_DOCUMENT.decode(self._read_input(path, SAVED_LIMIT_BYTES), str(path))
+
+    def save_groups(self, groups: SavedGroups) -> None:
+        """Replace the figures; raises `KafkakitError` when they cannot be written."""
+        self._write_file(self.groups_path(groups.cluster_id), GROUPS_DOCUMENT.encode(groups), 0o600)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -622,6 +643,7 @@ class ClusterWatcher:
             state = monitor.state()
             if state is not None:
                 self._context.states.save(state)
+                self._context.states.save_groups(groups_of(monitor.table(), monitor.cluster_id))
         except (KafkakitError, OSError) as error:
             self._context.warn(f"{self.name}: the state cannot be saved: {error}")
 
@@ -639,34 +661,7 @@ class ClusterWatcher:
             self._context.warn(f"{self.name}: {error.message}")
 
 
-MAX_AGE_MS = 12 * 3600 * 1000
-"""Brokers keep tombstones for a day (delete.retention.ms): what is read on from an older state could miss some."""
-
 CLOCK_STEP_S = 1.0
-
-
-class Timetable:
-    """The next time of each thing by its name, on the monotonic clock; what was never named is due. For one thread."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._due_s: dict[str, float] = {}
-
-    def is_due(self, what: str, every_s: float) -> bool:
-        """True when the time has come; then it is due again `every_s` from now."""
-        now_s = self._clock.monotonic()
-        if now_s < self._due_s.get(what, now_s):
-            return False
-        self._due_s[what] = now_s + every_s
-        return True
-
-    def set_due(self, what: str, in_s: float) -> None:
-        """Make it due so long from now, whatever was planned."""
-        self._due_s[what] = self._clock.monotonic() + in_s
-
-    def bring_forward(self, what: str, in_s: float) -> None:
-        """Make it due so long from now at the latest."""
-        self._due_s[what] = min(self._due_s.get(what, float("inf")), self._clock.monotonic() + in_s)
 
 
 class WallClockSteps:

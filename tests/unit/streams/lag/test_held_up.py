@@ -13,6 +13,7 @@ import pytest
 from kafkakit.adapters.host import SystemClock
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.model import OFFSETS_TOPIC, TopicPartition
+from kafkakit.ports.acting import Timetable
 from kafkakit.ports.data import LogReader
 from kafkakit.streams.lag.act.monitor import (
     ClusterMonitor,
@@ -20,7 +21,6 @@ from kafkakit.streams.lag.act.monitor import (
     MonitorContext,
     MonitoredCluster,
     StateFiles,
-    Timetable,
     WallClockSteps,
 )
 from kafkakit.streams.lag.decide.measure.time_lag import FigureFlag

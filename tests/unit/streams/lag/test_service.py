@@ -19,7 +19,7 @@ from kafkakit.core.errors import (
     TerminationRequested,
     TryLaterError,
 )
-from kafkakit.core.lease import Holder, Life
+from kafkakit.core.lease import Holder, Life, monitor_lease
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.data import LogReader
 from kafkakit.streams.lag.act.fleet import (
@@ -33,7 +33,6 @@ from kafkakit.streams.lag.act.fleet import (
     LagService,
     look_once,
     run_service,
-    share_path,
 )
 from kafkakit.streams.lag.act.monitor import MonitorContext, MonitoredCluster, MonitorPace, StateFiles
 from kafkakit.streams.lag.decide.measure.table import LagStatus
@@ -225,7 +224,7 @@ def test_only_what_the_other_reaches_is_given() -> None:
 
 
 def test_a_lease_that_cannot_be_read_costs_its_own_cluster_only(world: World) -> None:
-    world.store.cas(share_path("c2"), b"of a version to come", None)
+    world.store.cas(monitor_lease("c2"), b"of a version to come", None)
     only = world.start("a")
     world.run(5, only)
     assert only.carried() == ("c1", "c3", "c4")
@@ -235,9 +234,9 @@ def test_a_lease_that_cannot_be_read_costs_its_own_cluster_only(world: World) ->
 def test_a_lease_that_was_overwritten_is_lost_and_ends_nothing(world: World) -> None:
     only = world.start("a")
     world.run(2, only)
-    found = world.store.get(share_path("c2"))
+    found = world.store.get(monitor_lease("c2"))
     assert found is not None
-    world.store.cas(share_path("c2"), b"of a version to come", found.version)
+    world.store.cas(monitor_lease("c2"), b"of a version to come", found.version)
     world.run(TTL_S + 2, only)
     assert only.carried() == ("c1", "c3", "c4")
 
