@@ -431,6 +431,8 @@ def test_each_command_calls_a_refused_login_so(tmp_path: Path, monkeypatch: pyte
             assert (ran.code, "login refused (PLAIN, user x)" in ran.stderr) == (2, True), (line, ran)
             is_plugin = line == "streams lag check"  # one line for the monitoring, without a hint
             assert is_plugin or f"kafkakit --profile {profile} doctor" in ran.stderr, (line, ran.stderr)
+        seen = home.run("--profile", "p", "status")
+        assert (seen.code, "login refused (PLAIN, user x)" in seen.stdout) == (2, True)
         told = home.run("--profile", "p", "doctor")
         assert "login refused (PLAIN, user x)" in told.stdout
         kept = home.run("--profile", "p", "config", "history")

@@ -23,7 +23,7 @@ from kafkakit.core.cluster_facts import (
     PartitionHealth,
     ResourceKind,
 )
-from kafkakit.core.errors import InputError, KafkakitError, MissingRightError
+from kafkakit.core.errors import ExitCode, InputError, KafkakitError, MissingRightError
 from kafkakit.core.lease import (
     ASSIGNER_LEASE,
     HeldLease,
@@ -129,7 +129,7 @@ class UnreadableCluster:
 
     def read(self) -> ClusterReading:
         """A reading without anything but the reason."""
-        parts = tuple(Part(name=name, error=self._error.message) for name in ESSENTIAL)
+        parts = tuple(Part(name=name, error=self._error.message, code=self._error.exit_code) for name in ESSENTIAL)
         return ClusterReading(profile=self._name, at=self._clock.now(), parts=parts)
 
     def close(self) -> None:
@@ -295,19 +295,20 @@ class PartReader:
     def read(self, name: PartName, work: Callable[[], T]) -> T | None:
         """What `work` gives; None where it fails, and then the part says why."""
         began_s = self._clock.monotonic()
-        error, is_denied, found = "", False, None
+        error, code, is_denied, found = "", ExitCode.TRY_LATER, False, None
         try:
             found = work()
         except MissingRightError as failure:
             error, is_denied = f"{failure.message}; {failure.hint}" if failure.hint else failure.message, True
         except KafkakitError as failure:
-            error = failure.message
+            error, code = failure.message, failure.exit_code
         earlier = self._parts.get(name, Part(name=name))
         took_ms = earlier.took_ms + round((self._clock.monotonic() - began_s) * 1000)
         self._parts[name] = Part(
             name=name,
             took_ms=took_ms,
             error=earlier.error or error,
+            code=earlier.code if earlier.error else code,
             is_denied=earlier.is_denied or is_denied,
         )
         return found

@@ -128,7 +128,8 @@ class StatusClusters:
 def status(ctx: typer.Context, request: StatusRequest) -> int:
     """Show on one screen what is wrong with a cluster, worst first, each with the command that shows more or mends it.
 
-    Exits with 0 when there is no error, 1 when there is one, 75 when brokers or partitions cannot be read.
+    Exits with 0 when there is no error, 1 when there is one, 75 when brokers or partitions cannot be read, 2 for
+    a login or settings that are refused.
 
     Examples:
 

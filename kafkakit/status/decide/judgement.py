@@ -93,11 +93,12 @@ ESSENTIAL = (PartName.BROKERS, PartName.PARTITIONS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """How one reading ended; `error` says why there is nothing, `is_denied` that a right is missing."""
+    """How one reading ended; `error` says why there is nothing, `code` its kind, `is_denied` that a right is missing."""
 
     name: PartName
     took_ms: int = 0
     error: str = ""
+    code: ExitCode = ExitCode.TRY_LATER
     is_denied: bool = False
 
 
@@ -302,12 +303,17 @@ def overall(clusters: Iterable[ClusterStatus]) -> Health:
 
 
 def exit_code(clusters: Sequence[ClusterStatus], fail_on: FailOn) -> ExitCode:
-    """1 for a finding at the limit or a missing right for brokers or partitions, else 75 for what is unknown."""
+    """1 for a finding at the limit or a missing right for brokers or partitions, else 75 for what is unknown.
+
+    2 where nothing but settings and logins keeps it from being known.
+    """
     if any(fails(cluster.findings, fail_on) for cluster in clusters):
         return ExitCode.FAILED
     unread = [part for cluster in clusters for part in cluster.unread if part.name in ESSENTIAL]
     if any(part.is_denied for part in unread):
         return ExitCode.FAILED
+    if unread and all(part.code is ExitCode.USAGE for part in unread):
+        return ExitCode.USAGE
     return ExitCode.TRY_LATER if unread else ExitCode.DONE
 
 
