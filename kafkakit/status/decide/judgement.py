@@ -93,7 +93,7 @@ ESSENTIAL = (PartName.BROKERS, PartName.PARTITIONS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """How one reading ended; `error` says why there is nothing, `code` its kind, `is_denied` that a right is missing."""
+    """How one reading ended: `error` says why nothing came, `code` its kind, `is_denied` that a right is missing."""
 
     name: PartName
     took_ms: int = 0
