@@ -361,15 +361,15 @@ def tag_column(tags: Sequence[Mapping[str, str]], key: str) -> TextColumn | None
     return text_column(found) if any(f is not None for f in found) else None
 
 
+REPLICATION = ("replication", "rf")
+"""How many replicas a topic has; both words are of Kafka's users."""
 _SHOWN = 5
 _NO_TAGS: Mapping[str, str] = {}
 
 _TOPICS: Makers = {
     **NAMED,
     "partitions": lambda topics: number_column([len(t.partitions) for t in topics]),
-    "replication": lambda topics: number_column(
-        [max((len(p.replicas) for p in t.partitions), default=0) for t in topics]
-    ),
+    **dict.fromkeys(REPLICATION, lambda topics: number_column([_replication(t) for t in topics])),
     "bytes": lambda topics: number_column([_topic_bytes(t) for t in topics]),
     "under_replicated": lambda topics: flag_column([_under_replicated(t) for t in topics]),
 }
@@ -382,6 +382,10 @@ _BROKERS: Makers = {
 }
 TOPIC_KEYS = frozenset(_TOPICS)
 BROKER_KEYS = frozenset({*_BROKERS, "replicas", "leaders"})
+
+
+def _replication(topic: Topic) -> int:
+    return max((len(partition.replicas) for partition in topic.partitions), default=0)
 
 
 def topic_table(snapshot: ClusterSnapshot) -> ObjectTable:

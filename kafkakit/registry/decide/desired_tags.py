@@ -25,7 +25,16 @@ import msgspec
 from kafkakit.config.keys import did_you_mean
 from kafkakit.core.documents import decode_tree, decoded_json
 from kafkakit.core.errors import ConflictError, InputError, KafkakitError, UsageError
-from kafkakit.core.query import ADDRESSED, NAMED, Makers, names_matching, number_column, object_table, unknown_keys
+from kafkakit.core.query import (
+    ADDRESSED,
+    NAMED,
+    REPLICATION,
+    Makers,
+    names_matching,
+    number_column,
+    object_table,
+    unknown_keys,
+)
 from kafkakit.core.query_text import parse_query
 from kafkakit.core.rpc import RpcError
 from kafkakit.core.selection import ALL, EXISTING, is_topic_name, matching_topics, query_of
@@ -185,7 +194,7 @@ _OWN: Mapping[ObjectKind, Makers] = {
     ObjectKind.TOPIC: {
         **NAMED,
         "partitions": lambda topics: number_column([t.partitions for t in topics]),
-        "replication": lambda topics: number_column([t.replication for t in topics]),
+        **dict.fromkeys(REPLICATION, lambda topics: number_column([t.replication for t in topics])),
     },
     ObjectKind.BROKER: ADDRESSED,
 }

@@ -29,6 +29,7 @@ from kafkakit.core.query import (
     ADDRESSED,
     BROKER_KEYS,
     NAMED,
+    REPLICATION,
     TOPIC_KEYS,
     Makers,
     ObjectTable,
@@ -283,7 +284,7 @@ _OWN: Mapping[ObjectKind, Makers] = {
     ObjectKind.TOPIC: {
         **NAMED,
         "partitions": lambda topics: number_column([len(t.replicas) for t in topics]),
-        "replication": lambda topics: number_column([t.replication for t in topics]),
+        **dict.fromkeys(REPLICATION, lambda topics: number_column([t.replication for t in topics])),
         "under_replicated": lambda topics: flag_column([t.is_under_replicated for t in topics]),
         "reassigning": lambda topics: flag_column([t.is_reassigning for t in topics]),
     },

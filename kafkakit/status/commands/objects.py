@@ -14,6 +14,7 @@ import typer
 
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.completion import (
+    BROKER_CHOICE,
     TOPIC_CHOICE,
     complete_broker_ids,
     complete_group_names,
@@ -25,7 +26,7 @@ from kafkakit.core.options import option
 from kafkakit.status.decide.objects import PartitionWord, TopicOrder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from kafkakit.cli.context import CliContext
     from kafkakit.report.report import Report
@@ -269,6 +270,8 @@ def topic_delete(ctx: typer.Context, consent: Consent, topic: Existing) -> int:
         states = access.admin.partition_states([topic])
         if not states:
             raise UsageError(f"topic {topic} does not exist")
+        if topic.startswith("__"):
+            raise UsageError(f"{topic} is one of Kafka's own topics; they are not deleted here")
         change = TopicChange(topic=topic, what="deleted with its records")
         question = f"Delete topic {topic} with its {len(states)} partitions from cluster {access.cluster_id}?"
         if not consent.dry_run and (consent.yes or cli.output.ask_typed(question, topic)):
@@ -438,11 +441,8 @@ def broker_list(
     ctx: typer.Context,
     form: ListOutput,
     brokers: Annotated[
-        list[int] | None,
-        typer.Argument(
-            metavar="[ID]...", autocompletion=complete_broker_ids, help="Only these brokers.", show_default=False
-        ),
-    ] = None,
+        str, typer.Argument(**BROKER_CHOICE, help="Only these brokers; all when not given.", show_default=False)
+    ] = "",
 ) -> int:
     """List brokers: state, rack, leaders, disks, throttles.
 
@@ -450,6 +450,7 @@ def broker_list(
 
     \b
     kafkakit --profile prod broker list
+    kafkakit --profile prod broker list 'where rack = a' -o name
     """
     from dataclasses import replace
 
@@ -458,8 +459,26 @@ def broker_list(
     cli = cli_context(ctx)
     form.take(cli)
     status = _status(cli)
-    chosen = [_broker_of(status, number) for number in dict.fromkeys(brokers or ())]
-    return form.finish(cli, brokers_report(replace(status, brokers=tuple(chosen)) if chosen else status))
+    if brokers:
+        status = replace(status, brokers=tuple(_chosen_brokers(cli, status, brokers)))
+    return form.finish(cli, brokers_report(status))
+
+
+def _chosen_brokers(cli: CliContext, status: ClusterStatus, text: str) -> Iterator[BrokerStatus]:
+    """The brokers of a list or a query; a query needs another look at the cluster."""
+    from kafkakit.cli.session import open_session
+    from kafkakit.core.query import brokers_where
+    from kafkakit.core.selection import parse_broker_list
+
+    wanted = parse_broker_list(text, "BROKERS")
+    if wanted.where is None:
+        known = frozenset(row.id for row in status.brokers)
+        ids = wanted.resolve(frozenset(row.id for row in status.brokers if row.replicas), known)
+    else:
+        with open_session(cli, read_only=True) as session:
+            snapshot = session.admin.snapshot(now=session.clock.now(), sizes=True)
+        ids = tuple(sorted(brokers_where(snapshot, wanted.where, missing=True)))
+    yield from (_broker_of(status, number) for number in ids)
 
 
 broker_describe_app = new_group("")

@@ -1,0 +1,146 @@
+"""Status and the daily verbs at the shell: what they print, in which formats, and what they change."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kafkakit.adapters.read_only import ReadOnlyGroups
+from kafkakit.core.errors import TryLaterError
+from kafkakit.core.model import TopicPartition
+from kafkakit.ports.data import GroupAdmin, LogReader
+from tests.fakes.admin import FakeCluster
+from tests.fakes.groups import FakeGroups
+from tests.fakes.log_reader import FakeLogReader
+from tests.rigs.command_line import ClusterDesk
+
+
+class StatusDesk(ClusterDesk):
+    """Three brokers in three racks; topic `t` has three replicas, `u` one, and a group reads `t`."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, FakeCluster({1: "a", 2: "b", 3: "c"}))
+        self.cluster.add_topic("t", {0: (1, 2, 3), 1: (2, 3, 1)}, size_bytes=1000)
+        self.cluster.add_topic("u", {0: (3,)}, size_bytes=10)
+        self.cluster.add_topic("__consumer_offsets", {0: (1, 2, 3)})
+        self.groups, self.log = FakeGroups(), FakeLogReader()
+        for name, count in (("t", 2), ("u", 1)):
+            self.groups.add_topic(name, count)
+            self.log.add_topic(name, count)
+        self.groups.add_group("billing")
+        self.groups.seed("billing", TopicPartition("t", 0), 0)
+
+    def open_groups(self, settings: Any, *, read_only: bool = False) -> GroupAdmin:
+        del settings
+        return ReadOnlyGroups(self.groups) if read_only else self.groups
+
+    def open_log(self, settings: Any) -> LogReader:
+        del settings
+        return self.log
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StatusDesk:
+    return StatusDesk(tmp_path).sit(monkeypatch)
+
+
+def test_a_sound_cluster_is_ok_and_a_dead_broker_is_an_error_with_a_command(desk: StatusDesk) -> None:
+    sound = desk.run("status", "-o", "json")
+    assert (sound.code, sound.json["clusters"][0]["health"]) == (0, "ok"), sound
+    desk.cluster.kill(3)
+    ran = desk.run("status")
+    assert (ran.code, ran.stdout.split()[:2]) == (1, ["p", "ERROR"])
+    lines = ran.stdout.splitlines()
+    at = next(number for number, line in enumerate(lines) if "broker-down" in line)
+    assert lines[at].startswith("error")
+    assert lines[at + 1].strip() == "kafkakit --profile p broker describe 3"
+    found = desk.run("status", "-o", "json").json["clusters"][0]["findings"]
+    assert [f["rule"] for f in found if f["severity"] == "error"] == ["broker-down", "offline"]
+    assert desk.run("status", "--fail-on", "never").code == 0
+    told = desk.run("status", "--nagios")
+    assert (told.code, told.stdout.count("\n"), "CRITICAL" in told.stdout) == (2, 1, True)
+
+
+def test_what_is_ignored_is_counted_and_an_unknown_kind_is_refused(desk: StatusDesk) -> None:
+    desk.cluster.kill(3)
+    ran = desk.run("status", "--ignore", "broker:3", "--ignore", "offline:u*", "-o", "json")
+    cluster = ran.json["clusters"][0]
+    assert {f["rule"] for f in cluster["findings"]}.isdisjoint({"broker-down", "offline"})
+    assert cluster["ignored"]
+    assert "ignored" in desk.run("status", "--ignore", "broker:3").stdout
+    ran = desk.run("status", "--ignore", "brokr:3")
+    assert (ran.code, "broker" in ran.stderr) == (2, True)
+
+
+def test_the_aliases_print_what_the_commands_do(desk: StatusDesk) -> None:
+    for alias, words in (
+        (("health", "-o", "tsv"), ("status", "-o", "tsv")),
+        (("get", "topics"), ("topic", "list")),
+        (("get", "brokers", "2"), ("broker", "list", "2")),
+        (("describe", "topic", "t"), ("topic", "describe", "t")),
+        (("describe", "group", "billing"), ("group", "describe", "billing")),
+    ):
+        assert desk.run(*alias) == desk.run(*words), alias
+    shown = desk.run("--help").stdout
+    assert "\n  get " not in shown
+    assert "\n  health " not in shown
+
+
+def test_lists_have_their_formats_and_take_names_patterns_and_queries(desk: StatusDesk) -> None:
+    assert desk.run("topic", "list", "-o", "name").stdout.split() == ["t", "u"]
+    assert desk.run("topic", "list", "--internal", "-o", "name").stdout.split() == ["__consumer_offsets", "t", "u"]
+    assert desk.run("topic", "list", "where rf < 3", "-o", "name").stdout.split() == ["u"]
+    assert [topic["topic"] for topic in yaml.safe_load(desk.run("topic", "list", "-o", "yaml").stdout)["topics"]] == [
+        "t",
+        "u",
+    ]
+    assert len(desk.run("topic", "list", "-o", "tsv").stdout.splitlines()) == 2
+    wide, text = desk.run("topic", "list", "-o", "wide"), desk.run("topic", "list")
+    assert len(wide.stdout.splitlines()[0]) > len(text.stdout.splitlines()[0])
+    assert desk.run("broker", "list", "-o", "name").stdout.split() == ["1", "2", "3"]
+    assert desk.run("broker", "list", "1,3", "-o", "name").stdout.split() == ["1", "3"]
+    assert desk.run("broker", "list", "where rack = b", "-o", "name").stdout.split() == ["2"]
+    assert desk.run("group", "list", "bill*", "-o", "name").stdout.split() == ["billing"]
+    desk.cluster.kill(3)
+    assert desk.run("partition", "list", "--offline", "-o", "name").stdout.split() == ["u/0"]
+    assert "u/0" not in desk.run("partition", "list", "--under-replicated", "--broker", "1", "-o", "name").stdout
+    for words in (("topic", "describe", "no"), ("broker", "list", "9"), ("broker", "describe", "9"),
+                  ("partition", "describe", "t/9"), ("group", "describe", "no"),
+                  ("topic", "list", "where nope")):  # fmt: skip
+        ran = desk.run(*words)
+        assert (ran.code, ran.stdout) == (2, ""), (words, ran)
+
+
+def test_a_topic_is_made_grown_and_deleted_with_consent_only(desk: StatusDesk) -> None:
+    make = ("topic", "create", "new", "--partitions", "6", "--replication", "2", "--set", "retention.ms=7000")
+    dry = desk.run(*make, "--dry-run")
+    assert (dry.code, "new" in desk.cluster.topics) == (0, False)
+    refused = desk.run(*make)
+    assert (refused.code, "new" in desk.cluster.topics) == (2, False)
+    assert desk.run(*make, "--yes").code == 0
+    new = desk.cluster.topics["new"]
+    assert (len(new.partitions), new.configs["retention.ms"]) == (6, "7000")
+    leaders = [partition.replicas[0] for partition in new.partitions.values()]
+    assert sorted(map(leaders.count, (1, 2, 3))) == [2, 2, 2]
+    assert desk.run(*make, "--yes").code == 2
+
+    before = {number: tuple(partition.replicas) for number, partition in new.partitions.items()}
+    assert desk.run("topic", "alter", "new", "--partitions", "6", "--yes").code == 2
+    assert desk.run("topic", "alter", "new", "--partitions", "8", "--yes").code == 0
+    after = {number: tuple(partition.replicas) for number, partition in desk.cluster.topics["new"].partitions.items()}
+    assert (len(after), before.items() <= after.items()) == (8, True)
+
+    assert desk.run("topic", "delete", "new").code == 2
+    assert desk.run("topic", "delete", "new", "--dry-run").code == 0
+    assert "new" in desk.cluster.topics
+    assert desk.run("topic", "delete", "new", "--yes").code == 0
+    assert "new" not in desk.cluster.topics
+    kept = desk.run("topic", "delete", "__consumer_offsets", "--yes")
+    assert (kept.code, "__consumer_offsets" in desk.cluster.topics) == (2, True)
+
+
+def test_a_cluster_that_is_away_is_not_known_and_never_well(desk: StatusDesk) -> None:
+    desk.cluster.fail_next("cluster", TryLaterError("no answer"), 99)
+    ran = desk.run("status")
+    assert (ran.code, ran.stdout.split()[:2]) == (75, ["p", "UNKNOWN"])
