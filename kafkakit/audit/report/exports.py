@@ -154,7 +154,7 @@ def audit_sarif(findings: tuple[AuditFinding, ...], version: str, most: int = MO
     """A SARIF log with one run, worst first; above `most` findings those of one rule and cluster become one."""
     groups = group_items(worst_first(findings), lambda f: (f.rule, f.cluster), most)
     first = {f.rule: f for f, _ in reversed(groups)}
-    rules = [_rule(code, first[code]) for code in sorted(first)]
+    rules = [rule_of(code, first[code]) for code in sorted(first)]
     return sarif_log(version, rules, [_result(*group) for group in groups])
 
 
@@ -170,7 +170,7 @@ def _result(f: AuditFinding, number: int) -> SarifResult:
     )
 
 
-def _rule(code: str, finding: AuditFinding) -> SarifRule:
+def rule_of(code: str, finding: AuditFinding) -> SarifRule:
     """The rule of an audit, or of lint, or what a finding tells of one that neither has."""
     own = audit_rules().get(code)
     if own is not None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from itertools import pairwise
 
+from kafkakit.audit.report.exports import rule_of
 from kafkakit.audit.report.results import AuditView, severities, totals, worst_first
 from kafkakit.core.findings import AuditFinding, Severity
 from kafkakit.core.fleet_tables import JobResult
@@ -70,6 +71,7 @@ def audit_page(view: AuditView) -> bytes:
         worst=_worst(run.findings, MOST_WORST),
         drawn=[(title, found) for title, found in charts.items() if found],
         jobs=_jobs(view),
+        codes=_code_table(view) if run.findings else None,
         most_sentences=MOST_SENTENCES,
     )
 
@@ -122,6 +124,15 @@ def _owner_table(view: AuditView) -> PageTable:
     ]
     columns = ("owner", False), ("new", True), ("errors", True), ("warnings", True), ("notes", True), ("score", True)
     return PageTable(caption="findings by owner, worst first", columns=columns, rows=rows)
+
+
+def _code_table(view: AuditView) -> PageTable:
+    """What each code of a finding asks for, and what breaking it risks."""
+    first = {f.rule: f for f in reversed(view.run.findings)}
+    rules = [rule_of(code, finding) for code, finding in sorted(first.items())]
+    columns = ("rule", False), ("name", False), ("what it says", False), ("why", False)
+    rows = [(rule.code, rule.name, rule.summary, rule.why) for rule in rules]
+    return PageTable(caption="the rules that have findings", columns=columns, rows=rows)
 
 
 def _cluster_table(view: AuditView) -> PageTable:

@@ -81,6 +81,7 @@ def test_what_is_new_stands_before_the_rest() -> None:
         "Distributions",
         "Over the days",
         "Jobs",
+        "What the codes mean",
         "Not looked at",
     ]
 
@@ -115,7 +116,7 @@ def test_the_same_run_gives_the_same_bytes() -> None:
 
 def test_a_first_run_and_an_empty_one_have_pages() -> None:
     first = read(audit_page(AuditView(run=a_run(a_finding("a")))))
-    assert first.headings == ["Clusters", "Worst first", "Jobs"]
+    assert first.headings == ["Clusters", "Worst first", "Jobs", "What the codes mean"]
     assert read(audit_page(AuditView(run=a_run(clusters={})))).headings == ["Jobs"]
 
 
