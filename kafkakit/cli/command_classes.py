@@ -73,11 +73,21 @@ def _take_shared(ctx: Any, own: frozenset[str]) -> None:
 
 def _check_place(path: Path, flag: str) -> None:
     """Refuse a place where no file can be before the command does anything."""
-    above = next(place for place in path.absolute().parents if place.exists())
-    if path.is_dir():
-        raise UsageError(f"{flag}: {path} is a folder")
-    if not above.is_dir():
+    if str(path) == "-":
+        if flag == "--html":
+            raise UsageError("--html needs a file")
+        return
+    try:
+        if path.is_dir():
+            raise UsageError(f"{flag}: {path} is a folder")
+        above = next(place for place in path.absolute().parents if place.exists())
+        is_folder = above.is_dir()
+    except OSError as error:
+        raise UsageError(f"{flag}: {path}: {error.strerror}") from None
+    if not is_folder:
         raise UsageError(f"{flag}: {above} is not a folder")
+    if not os.access(above, os.W_OK):
+        raise UsageError(f"{flag}: nothing can be written to {above}")
 
 
 class _AtFirstValue:

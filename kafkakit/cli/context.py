@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -229,6 +230,7 @@ class CliContext:
             animate=terminal.stderr_is_terminal and not terminal.is_ci and not terminal.is_dumb,
             input_allowed=self.input_allowed,
             called=self._called_in_warning,
+            now=_time_now,
         )
 
     def _called_in_warning(self, text: str) -> str:
@@ -237,6 +239,12 @@ class CliContext:
 
     def _value(self, name: str, default: Any) -> Any:
         return self._given[name][0] if name in self._given else default
+
+
+def _time_now() -> datetime:
+    from kafkakit.wiring import system_clock
+
+    return system_clock().now()
 
 
 def command_of(ctx: typer.Context) -> str:

@@ -7,11 +7,12 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import IO, Any, TextIO, cast
 
-from kafkakit.core.errors import OperationFailedError, RefusedError
+from kafkakit.core.errors import KafkakitError, OperationFailedError, RefusedError
 from kafkakit.core.text import plain_value, printable_lines, tsv_lines
 from kafkakit.ports.acting import ProgressBar, Screen
 from kafkakit.report.report import Report
@@ -53,13 +54,15 @@ class Output:
         animate: bool = False,
         input_allowed: bool = False,
         called: Callable[[str], str] = str,
+        now: Callable[[], datetime] | None = None,
     ) -> None:
         self.output_format, self._called = output_format, called
         self.output_file, self.page_file = output_file, page_file
         self.color = color
         self.animate = animate
         self.input_allowed = input_allowed
-        self._result_written = False
+        self._result_written = self._page_written = False
+        self.page_failed, self._now = False, now
 
     @property
     def plain_stdout(self) -> bool:
@@ -83,18 +86,37 @@ class Output:
         else:
             from kafkakit.adapters.files import write_file
 
-            write_file(self.output_file, text.encode())
+            write_file(self.output_file, text.encode(), 0o600 if result.is_private else 0o644)
             self._result_written = True
-        if self.page_file is not None:
-            from kafkakit.adapters.files import write_file
-            from kafkakit.report.pages import sections_page
+        self._write_page(result)
 
-            write_file(self.page_file, result.page() if result.page else sections_page(result, self._called))
+    def _write_page(self, result: Report) -> None:
+        """Write the page, if one is wanted; where that fails the command still ends as it would."""
+        if self.page_file is None:
+            return
+        from kafkakit.adapters.files import write_file
+        from kafkakit.report.pages import sections_page
+
+        self._page_written, at = True, self._now() if self._now else None
+        try:
+            page = result.page() if result.page else sections_page(result, self._called, at)
+            write_file(self.page_file, page, 0o600 if result.is_private else 0o644)
+        except KafkakitError as error:
+            self.page_failed = True
+            self.warn(f"no page is written: {error.message}")
+        else:
             self.say(f"page: {self.page_file}")
 
     def failure(self, command: str, error: Mapping[str, object]) -> None:
-        """Write a failure as one object on stdout for `-o json|yaml`, unless a result is already there."""
+        """Write a failure as one object on stdout for `-o json|yaml`, unless a result is already there.
+
+        A page of an earlier run is replaced by one that says so.
+        """
         self._end(command, {"error": error})
+        if not self._page_written and self.page_file is not None:
+            hint = error.get("hint")
+            failed = OperationFailedError(str(error["message"]), hint=str(hint) if hint else None)
+            self._write_page(Report(command=command, data={}, sections=(), failure=failed))
 
     def stopped(self, command: str, stop: Mapping[str, object]) -> None:
         """Write the usual end of a service as `failure` writes a failure, under a key of its own."""

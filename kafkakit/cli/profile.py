@@ -59,7 +59,7 @@ def list_profiles(ctx: typer.Context) -> int:
             address = None
         rows.append((name == current.name, name, address.value if address else None, str(source.path)))
     table = [("*" if row[0] else "", *row[1:]) for row in rows]
-    empty = "no profiles are configured; add one: kafkakit profile add NAME -B HOST:PORT, or: kafkakit sandbox up"
+    empty = "no profiles are configured; add one: kafkakit profile add NAME -B HOST:PORT; or: kafkakit sandbox up"
     return finish(
         cli,
         Report(

@@ -257,7 +257,7 @@ def finish(cli: CliContext, report: Report) -> int:
         cli.output.result(_naming_cluster(cli, report))
     if report.failure is not None:
         raise report.failure
-    return int(report.code)
+    return int(report.code) or int(cli.output.page_failed)
 
 
 def _naming_cluster(cli: CliContext, report: Report) -> Report:

@@ -7,12 +7,14 @@ what several of them show. A name that a template uses and did not get is an err
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from kafkakit.core.quantities import count_of
+from kafkakit.core.text import cell
 from kafkakit.report.report import (
     BarChart,
     FactList,
@@ -33,7 +35,7 @@ MOST_TEXT = 400
 # Control and direction-changing characters could hide or reorder what a person reads.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 QUARTERS = 4
-MOST_ROWS = 5_000
+MOST_ROWS, MOST_TITLE, MOST_OF_DOCUMENT = 5_000, 200, 200_000
 _NUMBER = re.compile(r"-?[0-9][0-9,.]*( ?%| ?[kKMGTP]?i?B(/s)?| m?s)?|-|", re.ASCII)
 
 
@@ -66,6 +68,7 @@ def _environment() -> "Environment":
     made.filters = {
         **made.filters,
         "cut": lambda value, most: Markup.escape(cut_text(visible(value), most)),
+        "whole": lambda value: Markup.escape(visible(value)),
         "number": lambda value: f"{value:,.6g}",
         "counted": count_of,
         "time": lambda at: f"{at:%Y-%m-%d %H:%M:%S} UTC",
@@ -235,26 +238,36 @@ def checked_drawing(svg: str) -> "Markup | None":
     return Markup(ElementTree.tostring(root, encoding="unicode", short_empty_elements=False))
 
 
-def sections_page(report: Report, called: Callable[[str], str] = str) -> bytes:
-    """A page of what a command found, with all its sections; a table shows at most 5,000 rows and says how many more.
+def sections_page(report: Report, called: Callable[[str], str] = str, at: datetime | None = None) -> bytes:
+    """A page of what a command found at a time, with all its sections; a table shows at most 5,000 rows and says so.
 
-    Its title is the first line of the text, where that is a sentence, else the command. `called` gives a text with its
-    commands for the cluster of this invocation.
+    Its title is the first line, where that is a sentence, else the command. `called` gives a text with its commands for
+    the cluster of this invocation.
     """
     parts = tuple(report.sections)
-    first = next(iter(report.text.splitlines()), "")
-    is_sentence = bool(parts) and isinstance(parts[0], str) and "  " not in first and first.strip()
-    rest = parts[1:] if is_sentence else parts
+    first = parts[0] if parts and isinstance(parts[0], str) else ""
+    is_title = bool(first.strip()) and "  " not in first and len(first) <= MOST_TITLE
+    plain, cluster = report.cluster or ("", "")
+    failure = report.failure
     return html_page(
         "report.html",
-        title=cut_text(first, 200) if is_sentence else f"kafkakit {report.command}",
+        title=(first.replace(plain, cluster, 1) if plain else first) if is_title else f"kafkakit {report.command}",
         command=f"kafkakit {report.command}",
-        cluster=report.cluster[1] if report.cluster else "",
+        cluster=cluster,
+        at=at,
         warnings=[called(warning) for warning in report.warnings],
-        failure=report.failure,
-        hint=called(report.failure.hint) if report.failure and report.failure.hint else "",
-        blocks=[block for group in _join_lines(rest) for block in _blocks(group)],
+        failure=failure,
+        hint=called(failure.hint) if failure is not None and failure.hint else "",
+        blocks=[b for group in _join_lines(_shown_parts(report, parts[is_title:])) for b in _blocks(group)],
     )
+
+
+def _shown_parts(report: Report, parts: Sequence[Part]) -> Sequence[Part]:
+    """The parts; a long document for programs is shown by its rows, where it has any."""
+    is_long = sum(len(part.text) for part in parts if isinstance(part, RawDocument)) > MOST_OF_DOCUMENT
+    if report.table is None or not report.table.rows or not (is_long or all(part == RawDocument("") for part in parts)):
+        return parts
+    return (report.table,)
 
 
 def _join_lines(parts: Iterable[Part]) -> Iterator[Part | list[str]]:
@@ -276,7 +289,7 @@ def _blocks(part: Part | list[str]) -> Iterator[tuple[str, object]]:
         case ResultTable(rows=rows) if rows or part.empty != "":
             yield from _table_blocks(part)
         case FactList(pairs=pairs):
-            yield "facts", [(name.rstrip(" :"), value) for name, value in pairs]
+            yield "facts", [(name.rstrip(" :"), cell(value)) for name, value in pairs]
         case Remarks(label=label, sentences=sentences) if sentences:
             yield "remarks", (label, sentences)
         case NextCommands(commands=commands, purpose=purpose) if commands:
@@ -312,7 +325,8 @@ def _table_blocks(table: ResultTable) -> Iterator[tuple[str, object]]:
         (name.replace("_", " "), all(_NUMBER.fullmatch(str("" if cell is None else cell)) for cell in column))
         for name, column in zip(table.columns, zip(*shown, strict=True), strict=True)
     ]
-    yield "table", PageTable(caption=count_of(len(table.rows), "row"), columns=columns, rows=shown)
+    cells = [[cell(value) for value in row] for row in shown]
+    yield "table", PageTable(caption=count_of(len(table.rows), "row"), columns=columns, rows=cells)
     if len(table.rows) > len(shown):
         yield "text", [table.rest.format(len(table.rows) - len(shown))]
 

@@ -201,7 +201,8 @@ class Report:
     not done: programs get the failure alone. `cluster` has the words for the cluster in the text, and those to write
     in their place. With `colored` a severity at the beginning of a line, and the word for health in the first one,
     has its colour on a terminal. `names` are those of the objects that a list shows, for `-o name`. `page`
-    makes the web page where it is another than that of the sections.
+    makes the web page where it is another than that of the sections. What `is_private`, as records are, goes to files
+    that nobody else may read.
     """
 
     command: str
@@ -216,6 +217,7 @@ class Report:
     code: int = ExitCode.DONE
     cluster: tuple[str, str] | None = None
     page: Callable[[], bytes] | None = None
+    is_private: bool = False
 
     def __post_init__(self) -> None:
         sections = tuple(self.sections)

@@ -69,7 +69,12 @@ def test_every_command_writes_its_result_as_a_page_and_refuses_a_place_for_it_fi
         page = (home.work / "pages" / "a.html").read_text()
         assert f"<code>kafkakit {' '.join(words[:2])}</code>" in page
         assert "<script" not in page
-    for place, refused in (("s.json/a.html", "s.json is not a folder"), ("pages", "pages is a folder")):
+    for place, refused in (
+        ("s.json/a.html", "s.json is not a folder"),
+        ("pages", "pages is a folder"),
+        ("/", "/ is a folder"),
+        ("-", "needs a file"),
+    ):
         ran = home.run(*AUDIT, "--html", place)
         assert (ran.code, ran.stdout, refused in ran.stderr) == (2, "", True)
 

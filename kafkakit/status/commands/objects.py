@@ -61,13 +61,15 @@ class ListOutput:
     def finish(self, cli: CliContext, report: Report) -> int:
         """Write the list."""
         from dataclasses import replace
+        from functools import partial
 
         from kafkakit.cli.session import finish
+        from kafkakit.report.pages import sections_page
         from kafkakit.report.report import RawDocument
 
         if self.output is ListFormat.NAME:
             text = "".join(f"{name}\n" for name in report.names or ())
-            report = replace(report, sections=(RawDocument(text),))
+            report = replace(report, sections=(RawDocument(text),), page=partial(sections_page, report))
         return finish(cli, report)
 
     def take(self, cli: CliContext) -> None:

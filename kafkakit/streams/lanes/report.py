@@ -76,6 +76,7 @@ def letter_report(letter: DeadLetter, found: ReadResult, most_bytes: int) -> Rep
         }
     return Report(
         command="streams dlq show",
+        is_private=True,
         data={**letter_data(letter), "problem": problem or None, "record": body},
         sections=(f"{sanitize(letter.name)} on cluster {letter.cluster_id}", FactList(facts, 13, INDENT)),
         failure=OperationFailedError(f"{sanitize(letter.name)}: {problem}") if problem else None,

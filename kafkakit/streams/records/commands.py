@@ -117,6 +117,8 @@ def tail(
     )
 
     cli = cli_context(ctx)
+    if follow and (cli.output.page_file or cli.output.output_file):
+        raise UsageError("--follow prints records until Ctrl-C; --html and --output-file need a result that ends")
     request = parse_tail(place, count, grep)
     with session.open_session(cli, read_only=True) as opened:
         reader = RecordReader(opened.log, opened.data, opened.clock, wait_s=opened.settings.request_timeout_s)

@@ -228,15 +228,15 @@ FATES = {
 def records_report(found: ReadResult, cluster_id: str, most_bytes: int) -> Report:
     """What was found; keys, values and headers are cut after `most_bytes`. It fails where nothing was found."""
     place = sanitize(f"{found.key.topic}/{found.key.partition}@{found.offset}")
-    holds = f"the log holds {found.span.start} to {found.span.end - 1}"
-    if found.span.start == found.span.end:
-        holds = f"the log is empty, the next offset is {found.span.end}"
+    first, end = found.span.start, found.span.end
+    holds = f"the log is empty, the next offset is {end}" if first == end else f"the log holds {first} to {end - 1}"
     sections: list[Part] = [f"{place} on cluster {cluster_id}: {holds}"]
     if found.entries and found.problem:
         sections.append(f"{found.offset} was {found.problem}")
     for entry in found.entries:
         sections += ["", *_entry_sections(entry, most_bytes)]
     return Report(
+        is_private=True,
         command="streams records show",
         data={
             "cluster_id": cluster_id,
@@ -313,13 +313,13 @@ def tail_data(key: TopicPartition, entry: LogEntry, most: int) -> dict[str, obje
 
 def tail_report(records: Tail, cluster_id: str, most: int) -> Report:
     """The newest records."""
+    rows = tuple((key.topic, key.partition, *_row(entry, most)) for key, entry in records)
     return Report(
+        is_private=True,
         command="record tail",
         data={"cluster_id": cluster_id, "records": [tail_data(key, entry, most) for key, entry in records]},
         sections=tuple(tail_sections(records, most)) or ("no record",),
-        table=ResultTable(
-            TAIL_COLUMNS, tuple((key.topic, key.partition, *_row(entry, most)) for key, entry in records)
-        ),
+        table=ResultTable(TAIL_COLUMNS, rows),
     )
 
 

@@ -79,6 +79,59 @@ def test_every_kind_of_section_stands_on_the_page() -> None:
     assert '<td class="n">3</td>' in page, "a page shows the rows that a text leaves out"
 
 
+def test_a_page_leaves_out_no_line_and_cuts_nothing() -> None:
+    long = "x" * 9_000
+    report = Report(command="x", data={}, sections=("Nine of ten.", long, Remarks("note", (long,))))
+    page = sections_page(report.naming("cid", "prod")).decode()
+    assert "<title>Nine of ten.</title>" in page
+    assert "cluster cid (profile prod)" in page
+    assert page.count(long) == 2
+    named = Report(command="x", data={}, sections=("cluster cid: one", "two")).naming("cid", "prod")
+    assert "<title>cluster cid (profile prod): one</title>" in sections_page(named).decode()
+    untitled = sections_page(Report(command="x", data={}, sections=(long,))).decode()
+    assert ("<title>kafkakit x</title>" in untitled, long in untitled) == (True, True)
+
+
+def test_a_page_has_values_as_a_text_has_them_and_its_time() -> None:
+    rows = ((1, True, (1, 2), None, datetime(2026, 1, 2, tzinfo=UTC)),)
+    report = Report(command="x", data={}, sections=(ResultTable(("a", "b", "c", "d", "e"), rows),))
+    page = sections_page(report, at=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)).decode()
+    for shown in (
+        "<td>yes</td>",
+        "<td>1,2</td>",
+        ">-</td>",
+        "<td>2026-01-02T00:00:00+00:00</td>",
+        "2026-01-02 03:04:05 UTC",
+    ):
+        assert shown in page, shown
+
+
+@pytest.mark.parametrize("text", ["", "x" * 300_000])
+def test_a_document_that_says_nothing_to_people_is_shown_by_its_rows(text: str) -> None:
+    report = Report(command="x", data={}, sections=(RawDocument(text),), table=ResultTable(("id",), ((17,),)))
+    page = sections_page(report).decode()
+    assert ('<td class="n">17</td>' in page, len(page) < 100_000) == (True, True)
+
+
+def test_a_page_that_cannot_be_written_hides_no_result_and_a_failure_has_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "a.html"
+    private = Report(command="x", data={}, sections=("r",), is_private=True)
+    Output(page_file=page).result(private)
+    assert page.stat().st_mode & 0o777 == 0o600
+    Output(page_file=page).failure("x", {"message": "the cluster is away", "hint": "try again"})
+    assert "the cluster is away" in page.read_text()
+    page.unlink()
+    page.mkdir()
+    capsys.readouterr()
+    output = Output(page_file=page)
+    output.result(RESULT)
+    told = capsys.readouterr()
+    assert (told.out, output.page_failed) == ("a 3\n", True)
+    assert told.err.startswith("warning: no page is written: ")
+
+
 def test_a_page_says_how_many_rows_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "MOST_ROWS", 2)
     page = sections_page(Report(command="x", data={}, sections=(ResultTable(("a",), ((1,), (2,), (3,))),))).decode()
