@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkakit.core.errors import InputError, OperationFailedError
+from kafkakit.core.errors import InputError, OperationFailedError, RefusedError
 
 if TYPE_CHECKING:
     from kafkakit.streams.model.log_dirs import FileReader, SeenFile
@@ -61,14 +61,17 @@ def read_input(path: Path | str, limit_bytes: int, *, check: Callable[[os.stat_r
         os.close(descriptor)
 
 
-def write_file(path: Path, data: bytes, mode: int = 0o644) -> None:
+def write_file(path: Path, data: bytes, mode: int = 0o644, *, keeps_access: bool = False) -> None:
     """Replace a file as a whole: temporary name in the same folder, fsync, rename, fsync of the folder.
 
     A folder that is missing is made. After a crash the file has the old content or the new one. The umask takes
     rights from `mode`. A symbolic link is written through; a folder, device or pipe is refused (`InputError`); a full
     or read-only disk is `OperationFailedError`.
+
+    With `keeps_access` a file that exists keeps owner, group, mode and access list, whatever `mode` and the umask say;
+    `RefusedError` where this user may not give the new file to them.
     """
-    part = _part(path, data, mode)
+    part = _part(path, data, mode, keeps_access=keeps_access)
     try:
         part.sync()
         part.rename()
@@ -134,7 +137,7 @@ class _Part:
         self.name.unlink(missing_ok=True)
 
 
-def _part(path: Path, data: bytes, mode: int) -> _Part:
+def _part(path: Path, data: bytes, mode: int, *, keeps_access: bool = False) -> _Part:
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
         raise InputError(str(path), "is not a regular file and will not be replaced")
@@ -146,16 +149,45 @@ def _part(path: Path, data: bytes, mode: int) -> _Part:
         raise OperationFailedError(f"cannot make the folder {target.parent}: {error.strerror}") from None
     name = target.parent / f".{target.name[:100]}.{secrets.token_hex(6)}.part"
     with _explain_failures(path):
+        before = target.stat() if keeps_access and target.exists() else None
         # Opened with its final mode, so that the umask counts as it does for any file.
-        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        descriptor = os.open(
+            name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode if before is None else 0o600
+        )
     part = _Part(path, target, name, descriptor)
     try:
+        if before is not None:
+            _keep_access(part, before)
         with _explain_failures(path), open(descriptor, "wb", closefd=False) as stream:
             stream.write(data)
     except BaseException:
         part.discard()
         raise
     return part
+
+
+_ACCESS_LIST = "system.posix_acl_access"
+
+
+def _keep_access(part: _Part, before: os.stat_result) -> None:
+    """Give the new file the owner, the group, the mode and the access list of the old one."""
+    own = os.fstat(part.descriptor)
+    with _explain_failures(part.path):
+        if (own.st_uid, own.st_gid) != (before.st_uid, before.st_gid):
+            try:
+                os.fchown(part.descriptor, before.st_uid, before.st_gid)
+            except PermissionError:
+                raise RefusedError(
+                    f"{part.path} belongs to user {before.st_uid} and group {before.st_gid}, and would not if it were "
+                    "written anew",
+                    hint=f"run this as user {before.st_uid} in group {before.st_gid}, or as root",
+                ) from None
+        os.fchmod(part.descriptor, stat.S_IMODE(before.st_mode))  # behind the change of owner, which takes bits from it
+        try:
+            access = os.getxattr(part.target, _ACCESS_LIST)
+        except (OSError, AttributeError):  # none, or a system without them
+            return
+        os.setxattr(part.descriptor, _ACCESS_LIST, access)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from kafkakit.cli.command_classes import CliCommand, CliContext, cli_context, ne
 from kafkakit.cli.completion import complete_profile_names
 from kafkakit.cli.run_options import DryRun
 from kafkakit.cli.session import finish, open_session
-from kafkakit.config.keys import ClientFileKind, did_you_mean
+from kafkakit.config.keys import ClientFileKind, Rank, did_you_mean
 from kafkakit.config.read.files import imported_layer, read_other_client
 from kafkakit.config.read.settings import GivenSettings, Settings, masked_value, new_profile_values, open_profiles
 from kafkakit.core.errors import InputError, UsageError
@@ -140,6 +140,9 @@ def use(
             f"there is no profile {name[:100]!r}{did_you_mean(name, known)}",
             hint="list them with: kafkakit profile list",
         )
+    if name is not None and known[name].rank is Rank.CONFIG:
+        file = known[name].path
+        cli.output.warn(f"profile {name} is in {file}, and will not be found without --config {file}")
     path = profiles.use(name)
     text = f"profile in use: {name}" if name else "no profile is in use"
     data = {"profile": name, "file": str(path)}
@@ -181,7 +184,10 @@ def check(ctx: typer.Context, name: Annotated[str | None, _NAME] = None) -> int:
     )
 
 
-_Replace = Annotated[bool, typer.Option("--replace", help="Write a profile anew that exists already.")]
+_Replace = Annotated[
+    bool,
+    typer.Option("--replace", help="Write a profile anew that exists already; comments inside it are lost."),
+]
 
 
 @app.command("add", cls=CliCommand)
@@ -196,7 +202,7 @@ def add(
 
     -B and -X give its keys; -X list names them. Passwords are never written: name the file, the environment
     variable or the systemd credential that holds one. The profile is added to the text of your config.yaml, or of the
-    file of --config, whose comments and other entries stay as they are.
+    file of --config, whose comments and other entries stay as they are; comments inside a replaced profile are lost.
 
     Examples:
 
@@ -208,6 +214,11 @@ def add(
     kafkakit profile add dev -B localhost:9094 --replace --dry-run
     """
     cli = cli_context(ctx)
+    if default and cli.given.config is not None:
+        raise UsageError(
+            f"--default is for your own config.yaml: without --config or KAFKAKIT_CONFIG, {name[:100]!r} is not found",
+            hint=f"add the profile without --default, then set profile: {name[:100]} in {cli.given.config}",
+        )
     if cli.given.command_config is not None:
         cli.output.warn("--command-config is not read here; to make a profile of it: kafkakit profile import FILE")
     values = new_profile_values(cli.given, name, None, cli.output.warn)
@@ -259,12 +270,12 @@ def import_file(
     """
     cli = cli_context(ctx)
     found = read_other_client(file, kind, name, cli.output.warn)
-    chosen = _chosen_profiles(cli, found, name, file)
+    profiles = open_profiles(cli.given, cli.output.warn)
+    chosen = profiles.with_own_variables(_chosen_profiles(cli, found, name, file))
     values = {
         profile.name: new_profile_values(cli.given, profile.name, imported_layer(file, profile), cli.output.warn)
         for profile in chosen
     }
-    profiles = open_profiles(cli.given, cli.output.warn)
     replaced = profiles.write(values, replace=replace_old, dry_run=dry_run)
     path = profiles.target.path
     sections: list[Part] = []
@@ -328,7 +339,7 @@ def _next_commands(cli: CliContext, names: list[str]) -> NextCommands:
 
 def _warn_unless_in_use(cli: CliContext, name: str) -> None:
     """What a file or the environment says of the default profile may be stronger than the note."""
-    current = open_profiles(GivenSettings(config=cli.given.config), cli.output.warn).current()
+    current = open_profiles(GivenSettings(), cli.output.warn).current()
     if current.name != name:
         stronger = f"{current.name} (from {current.origin})" if current.name else "an address from the environment"
         cli.output.warn(f"profile {name} is not used by default: {stronger} overrides it")

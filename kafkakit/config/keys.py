@@ -329,6 +329,11 @@ def check_value(name: str, entry: SourcedValue) -> None:
         raise UsageError(f"{where} contains a control character")
 
 
+def is_secret_variable(name: str) -> bool:
+    """True for a key that names the variable of a secret."""
+    return KEY_BY_NAME[name].secret_of is not None and name.endswith("_env")
+
+
 def is_true(value: str) -> bool:
     """Read a checked switch."""
     return value.lower() in TRUE_WORDS

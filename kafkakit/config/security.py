@@ -165,17 +165,25 @@ def _text(value: Mechanism | None) -> str | None:
 
 
 def parse_addresses(text: str) -> tuple[tuple[str, int], ...]:
-    """Split into (host, port), in order; raises `UsageError` naming the part that is no address."""
+    """Split into (host, port), in order; raises `UsageError` naming the part that is no address.
+
+    What stands before an @ may be a password, and is not shown.
+    """
     found: list[tuple[str, int]] = []
-    for part in (piece.strip() for piece in text.split(",")):
+    end = 0
+    for piece in text.split(","):
+        start, end = end, end + len(piece) + 1
+        part = piece.strip()
         if not part:
             continue
         host, colon, port = part.rpartition(":")
         number = int(port) if port.isascii() and port.isdecimal() and len(port) <= 5 else 0
         bracketed = host.startswith("[") and host.endswith("]")
         name = host[1:-1] if bracketed else host
-        if not colon or not name or not 0 < number < 65536 or (":" in name and not bracketed):
-            raise UsageError(f"{part[:80]!r} is not an address", hint="write HOST:PORT, or [IPV6]:PORT")
+        if not colon or not name or not 0 < number < 65536 or "@" in name or (":" in name and not bracketed):
+            login = max(text.rfind("@") - start, 0)  # it may have commas of its own
+            shown = f"***{piece[login:].strip()}" if login else part
+            raise UsageError(f"{shown[:80]!r} is not an address", hint="write HOST:PORT, or [IPV6]:PORT")
         found.append((name, number))
     return tuple(found)
 

@@ -3,20 +3,23 @@
 Scalars stay text (nothing is guessed to be a number, a date or a switch).
 
 Comments, order and line ends stay where a profile is written: the text is changed at one place, which the positions of
-nodes give, and read again. Everything else in it must read as before.
+nodes give, and read again. Everything else in it must read as before, and every comment outside a profile that is
+replaced must still be there.
 """
 
 from __future__ import annotations
 
 import codecs
+import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from kafkakit.config.keys import KEY_BY_NAME, PROFILE_NAME_HINT, ValueKind, did_you_mean, is_profile_name
-from kafkakit.core.errors import InputError
+from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.yaml_json import (
     NULLS,
     Document,
@@ -192,12 +195,17 @@ class _Splice:
 def with_profile(data: bytes, source: str, name: str, values: AnyMapping[str, str]) -> bytes:
     """The file with this profile, in place of one of its name; `values` by dotted key.
 
-    `InputError` for a file that cannot be read, and for one whose layout allows no change at one place.
+    `InputError` for a file that cannot be read, and for one whose layout allows no change at one place; `UsageError`
+    for a value that UTF-8 cannot hold.
     """
+    _require_unicode(name, values)
     parse_config(data, source)
     document = sound_document(data, source)
     tree = nested_values(values)
     text = document.text
+    if (lone := _LONE_CR.search(text)) is not None:
+        problem = "has a line that ends with CR without LF, so no profile can be added"
+        raise InputError(document.position(lone.start()), problem, hint="end all lines with LF, or all with CR LF")
     splice = _splice(document, name, tree)
     added = splice.text.replace("\n", "\r\n" if "\r\n" in text else "\n")
     changed = f"{text[: splice.start]}{added}{text[splice.end :]}".encode()
@@ -207,7 +215,8 @@ def with_profile(data: bytes, source: str, name: str, values: AnyMapping[str, st
     wanted = before | {"profiles": _mapping_of(before.get("profiles")) | {name: tree}}
     try:
         parse_config(changed, source)
-        is_as_meant = plain_value(sound_document(changed, source), is_text=True) == wanted
+        after = sound_document(changed, source)
+        is_as_meant = plain_value(after, is_text=True) == wanted and _keeps_comments(document, after, name)
     except InputError:
         is_as_meant = False
     if not is_as_meant:
@@ -218,6 +227,31 @@ def with_profile(data: bytes, source: str, name: str, values: AnyMapping[str, st
             hint=f"add it by hand: {lines}",
         )
     return changed
+
+
+_LONE_CR = re.compile(r"\r(?!\n)")
+
+
+def _require_unicode(name: str, values: AnyMapping[str, str]) -> None:
+    """Raise `UsageError` for what came from bytes that are not UTF-8, such as those of the command line."""
+    for key, value in values.items():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            problem = f"{key} of profile {name} is not valid UTF-8 text, which a config file must hold"
+            raise UsageError(f"{problem}: {value[:80]!r}") from None
+
+
+def _keeps_comments(before: Document, after: Document, name: str) -> bool:
+    """True when every comment outside the profile that is replaced is in the new text as well."""
+    profiles = before.root.entries.get("profiles") if isinstance(before.root, Mapping) else None
+    old = profiles.value.entries.get(name) if profiles and isinstance(profiles.value, Mapping) else None
+    replaced = range(0)
+    if old is not None and profiles is not None and isinstance(profiles.value, Mapping):
+        end = _end(before.text, old.value)
+        replaced = range(old.key.start, end if profiles.value.is_flow else _rest_of_line(before.text, end))
+    kept = Counter(before.text[at.start : at.end] for at in before.comments_at if at.start not in replaced)
+    return kept <= Counter(after.text[at.start : at.end] for at in after.comments_at)
 
 
 def _mapping_of(value: object) -> dict[str, object]:
@@ -258,7 +292,7 @@ def _new_entry(document: Document, mapping: Mapping, entry: Tree) -> _Splice:
     text = document.text
     if not mapping.entries:
         at = mapping.start + 1
-        return _Splice(at, at, _flow(entry, quoted=False)[1:-1])
+        return _Splice(at, at, _flow(entry, quoted=document.format == "json")[1:-1])
     key, value = next(reversed(mapping.entries.values()))
     if mapping.is_flow:
         at, quoted = _end(text, value), _is_quoted(text, key)
@@ -288,7 +322,8 @@ def _entry_replaced(document: Document, mapping: Mapping, old: MappingEntry, tre
         return _Splice(key.start, _end(text, value), written)
     column = _column(document, key)
     lines = _block({key.text: tree}, column, _step_of(document, mapping))
-    return _Splice(key.start - column, _line_behind(text, value, column), lines)
+    # Comments below it may be keys of it that are commented out: they stay.
+    return _Splice(key.start - column, _rest_of_line(text, _end(text, value)), lines)
 
 
 def _is_quoted(text: str, key: Scalar) -> bool:
@@ -312,13 +347,16 @@ def _end(text: str, node: Node) -> int:
 
 def _line_behind(text: str, node: Node, column: int) -> int:
     """Where the line behind a node begins, comments that are indented deeper than its key taken with it."""
-    at = _end(text, node)
-    if text[at - 1] not in "\r\n":
-        at = _line_end(text, at)
+    at = _rest_of_line(text, _end(text, node))
     comment = re.compile(rf" {{{column + 1},}}#")
     while comment.match(text, at):
         at = _line_end(text, at)
     return at
+
+
+def _rest_of_line(text: str, at: int) -> int:
+    """Where the next line begins, seen from the end of a value, which may be the end of its line."""
+    return at if text[at - 1] in "\r\n" else _line_end(text, at)
 
 
 def _line_end(text: str, at: int) -> int:
@@ -360,9 +398,12 @@ def _flow(tree: Tree, *, quoted: bool) -> str:
     return f"{{{', '.join(items)}}}"
 
 
-def _scalar(value: str, quoted: bool = False) -> str:
-    import yaml
+# What is a line end or not allowed in YAML, and what JSON leaves as it is.
+_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
+
+def _scalar(value: str, quoted: bool = False) -> str:
+    """A text as YAML holds it; in quotes it is JSON as well."""
     if not quoted and _PLAIN.fullmatch(value) and value not in NULLS:
         return value
-    return yaml.safe_dump(value, default_style='"', allow_unicode=True, width=1 << 30).rstrip("\n")
+    return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))

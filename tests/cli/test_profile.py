@@ -1,5 +1,6 @@
 """`kafkakit profile`: stdout, stderr and exit code of each command."""
 
+import os
 import stat
 from pathlib import Path
 
@@ -100,9 +101,13 @@ def written(home: Home, name: str = "config.yaml") -> str:
 
 def test_a_profile_is_added_behind_the_others(home: Home) -> None:
     (home.config / "config.yaml").chmod(0o640)
-    ran = home.run(
-        *("profile", "add", "eu", "-B", "a:1,b:2", "-X", "security.protocol=SSL", "-X", "ssl.ca.location=ca.pem")
-    )
+    umask = os.umask(0o077)
+    try:
+        ran = home.run(
+            *("profile", "add", "eu", "-B", "a:1,b:2", "-X", "security.protocol=SSL", "-X", "ssl.ca.location=ca.pem")
+        )
+    finally:
+        os.umask(umask)
     assert (ran.code, ran.stderr) == (0, "")
     assert written(home) == (
         "profiles:\n  prod: {bootstrap_server: 'p:1'}\n"
@@ -148,11 +153,30 @@ def test_the_environment_is_no_part_of_a_new_profile(home: Home) -> None:
     assert home.run("profile", "add", "us", env=env).code == 2
 
 
-def test_a_default_that_a_file_overrides_is_told(home: Home) -> None:
-    path = home.write_config("profile: prod\nprofiles: {prod: {bootstrap_server: 'p:1'}}\n", "own.yaml")
-    ran = home.run("--config", str(path), "profile", "add", "eu", "-B", "a:1", "--default")
+def test_a_default_that_something_overrides_is_told(home: Home) -> None:
+    env = {"KAFKAKIT_BOOTSTRAP_SERVERS": "e:1"}
+    ran = home.run("profile", "add", "eu", "-B", "a:1", "--default", env=env)
     assert ran.code == 0
-    assert f"profile eu is not used by default: prod (from config {path}:1) overrides it" in ran.stderr
+    assert "profile eu is not used by default: an address from the environment overrides it" in ran.stderr
+
+
+def test_a_profile_of_another_file_is_no_default(home: Home) -> None:
+    path = home.folder / "own.yaml"
+    words = ("--config", str(path), "profile", "add", "eu", "-B", "a:1")
+    for more in ((), ("--dry-run",)):
+        ran = home.run(*words, "--default", *more)
+        assert (ran.code, ran.stdout, path.exists(), (home.state / "current-profile").exists()) == (2, "", False, False)
+        assert f"set profile: eu in {path}" in ran.stderr
+    assert home.run(*words).code == 0
+    ran = home.run("--config", str(path), "profile", "use", "eu")
+    assert (ran.code, f"will not be found without --config {path}" in ran.stderr) == (0, True)
+    assert home.run("profile", "use", "prod").stderr == ""
+
+
+def test_a_profile_is_added_to_the_file_of_config(home: Home) -> None:
+    path = home.write_config("profile: prod\nprofiles: {prod: {bootstrap_server: 'p:1'}}\n", "own.yaml")
+    ran = home.run("--config", str(path), "profile", "add", "eu", "-B", "a:1")
+    assert (ran.code, ran.stderr) == (0, "")
     assert ran.stdout.splitlines()[-1] == f"kafkakit --config {path} --profile eu doctor"
     assert "eu" in yaml.safe_load(path.read_text())["profiles"]
     assert "eu" not in yaml.safe_load(written(home))["profiles"]
@@ -293,6 +317,35 @@ def test_each_context_becomes_a_profile(home: Home) -> None:
     assert list(yaml.safe_load(written(home))["profiles"]) == ["prod", "a", "b"]
     assert home.run("profile", "import", "config.yml").code == 2
     assert home.run("profile", "import", "config.yml", "--replace").code == 0
+
+
+def test_profiles_of_several_imports_share_no_variable(home: Home) -> None:
+    place(home, "client.properties", JAVA)
+    for name, variable in (("eu-1", "EU_1"), ("eu.1", "EU_1_2"), ("EU_1", "EU_1_3"), ("eu.1", "EU_1_2")):
+        ran = home.run("profile", "import", "client.properties", "--name", name, "-B", "a:1", "--replace")
+        assert (ran.code, f"export KAFKA_PASSWORD_{variable}" in ran.stdout.split("&& ")[1].splitlines()) == (0, True)
+        sasl = yaml.safe_load(written(home))["profiles"][name]["security"]["sasl"]
+        assert sasl["password_env"] == f"KAFKA_PASSWORD_{variable}"
+    home.write_config(
+        "bootstrap_server: a:1\nsecurity: {sasl: {password_env: KAFKA_PASSWORD_US}}\n", "profiles.d/x.yaml"
+    )
+    ran = home.run("profile", "import", "client.properties", "--name", "us", "-B", "a:1", "-o", "json")
+    assert ran.json["profiles"][0]["secrets"][0]["variable"] == "KAFKA_PASSWORD_US_2"
+
+
+def test_the_home_of_a_user_who_has_none_is_refused_by_its_key(home: Home) -> None:
+    before = written(home)
+    wanted = ("security.tls.ca_file", "~nobodyy")
+    place(home, "c.properties", "bootstrap.servers=a:1\nssl.ca.location=~nobodyy/ca.pem\n")
+    override = ("-B", "a:1", "-X", "security.tls.ca_file=~nobodyy/ca.pem")
+    for words in (("add", "eu", *override), ("import", "c.properties")):
+        ran = home.run("profile", *words)
+        assert (ran.code, ran.stdout, written(home)) == (2, "", before)
+        assert all(word in ran.stderr for word in wanted)
+    home.write_config("security: {tls: {ca_file: ~nobodyy/ca.pem}}\n", "profiles.d/x.yaml")
+    ran = home.run("profile", "show", "x")
+    assert (ran.code, ran.stdout) == (2, "")
+    assert all(word in ran.stderr for word in wanted)
 
 
 def test_one_context_of_several_can_be_taken(home: Home) -> None:

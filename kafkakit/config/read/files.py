@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from kafkakit.config.keys import (
     ValueKind,
     from_one_source,
     is_profile_name,
+    is_secret_variable,
     is_true,
 )
 from kafkakit.config.read.environment import Folders
@@ -98,6 +100,19 @@ class ConfigFiles:
                 found.setdefault(name, source)
         return dict(sorted(found.items()))
 
+    def secret_variables(self, target: Path, written: Collection[str]) -> set[str]:
+        """The variables for secrets that profiles name, but those of the target that are to be written anew."""
+        found: set[str] = set()
+        named = {source.path: source for source in self.sources} | {
+            target: ConfigFilePlace(path=target, rank=Rank.USER)
+        }
+        for source in named.values():
+            profiles = self.read(source).profiles if _exists(source.path) else {}
+            for profile, values in profiles.items():
+                if source.path != target or profile not in written:
+                    found |= {values[name].value for name in values if is_secret_variable(name)}
+        return found
+
     def default_profile(self, rank: Rank) -> Choice:
         """The profile that the files of one rank name as the one to use."""
         for source in self.sources:
@@ -146,7 +161,7 @@ class ConfigFiles:
         folder = source.path.parent.resolve()
         user = ConfigFilePlace(path=self.user_file, rank=Rank.USER)
         trusted = self.read(user).trusted_folders if _exists(self.user_file) else ()
-        if not any(Path(path).expanduser().resolve() == folder for path in trusted):
+        if not any(home_expanded(path, f"trusted_folders of {self.user_file}").resolve() == folder for path in trusted):
             raise InputError(
                 f"{source.path}:{located.line}",
                 f"sets {what}, which a project file may do only in a folder that you trust",
@@ -186,8 +201,9 @@ def write_profiles(
 ) -> tuple[str, ...]:
     """Put profiles into a file, which is made (0600) if it is missing; gives the names of those that were there before.
 
-    `RefusedError` for such a name without `replace`, and for one that a file of the same or a higher rank defines: it
-    would decide, or be mixed with the new one.
+    A file that exists keeps its owner, group and mode. `RefusedError` where they cannot be kept, for a name that is
+    there already without `replace`, and for one that a file of the same or a higher rank defines: it would decide, or
+    be mixed with the new one.
     """
     from kafkakit.adapters.files import read_input, write_file
     from kafkakit.config.yaml_text import parse_config, with_profile
@@ -216,7 +232,7 @@ def write_profiles(
     if not dry_run:
         with suppress(OSError):  # which the write explains
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_file(path, data, stat.S_IMODE(path.stat().st_mode) if _exists(path) else 0o600)
+        write_file(path, data, 0o600, keeps_access=True)
     return before
 
 
@@ -280,6 +296,31 @@ def read_other_client(
     return found
 
 
+def with_own_variables(profiles: Iterable[ClientProfile], taken: Collection[str]) -> tuple[ClientProfile, ...]:
+    """The profiles, no two of whose secrets share a variable, nor one with those that are taken.
+
+    Names that differ in case or punctuation give one variable; the second has `_2` behind it. Variables that the file
+    itself names stay.
+    """
+    given = tuple(profiles)
+    used = set(taken)
+    for profile in given:
+        made = {f"{secret.key}_env" for secret in profile.secrets}
+        used |= {value for name, (value, _) in profile.values.items() if is_secret_variable(name) and name not in made}
+    found: list[ClientProfile] = []
+    for profile in given:
+        values, secrets = dict(profile.values), []
+        for secret in profile.secrets:
+            numbers = (f"{secret.variable}_{number}" for number in count(2))
+            variable = next(name for name in chain((secret.variable,), numbers) if name not in used)
+            used.add(variable)
+            secrets.append(replace(secret, variable=variable))
+            name = f"{secret.key}_env"
+            values[name] = (variable, values[name][1])
+        found.append(replace(profile, values=values, secrets=tuple(secrets)))
+    return tuple(found)
+
+
 def imported_layer(source: Path, profile: ClientProfile) -> Layer:
     """The values of a profile of another client's file, paths made absolute.
 
@@ -289,7 +330,7 @@ def imported_layer(source: Path, profile: ClientProfile) -> Layer:
     for name, (written, line) in profile.values.items():
         value = written
         if KEY_BY_NAME[name].kind is ValueKind.FILE:
-            path = Path(written).expanduser()
+            path = home_expanded(written, f"{name} (from {source}:{line})")
             beside = source.absolute().parent / path
             value = str(beside if _exists(beside) or not _exists(path) else path.absolute())
         entries[name] = SourcedValue(value=value, origin=f"{source}:{line}", rank=Rank.PROPERTIES)
@@ -301,9 +342,20 @@ def _layer(source: ConfigFilePlace, values: Mapping[str, LocatedValue]) -> Layer
     for name, located in values.items():
         value = located.value
         if KEY_BY_NAME[name].kind is ValueKind.FILE and value:
-            value = str(source.path.absolute().parent / Path(value).expanduser())
+            path = home_expanded(value, f"{name} (from {source.label}:{located.line})")
+            value = str(source.path.absolute().parent / path)
         entries[name] = SourcedValue(value=value, origin=f"{source.label}:{located.line}", rank=source.rank)
     return Layer(rank=source.rank, entries=entries)
+
+
+def home_expanded(written: str, where: str) -> Path:
+    """A path with the home folder in place of `~` or `~USER`; `InputError` for a user who has none."""
+    try:
+        return Path(written).expanduser()
+    except RuntimeError:
+        user = written.partition("/")[0]
+        problem = f"{user[:60]!r} stands for no home folder"
+        raise InputError(where, problem, hint="write the path out, or ./~... for a name like this") from None
 
 
 def file_above(start: Path, name: str) -> Path | None:

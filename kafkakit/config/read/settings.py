@@ -6,7 +6,7 @@ What one invocation itself holds of the configuration is the command line, `--co
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -37,9 +37,11 @@ from kafkakit.config.read.files import (
     ConfigFilePlace,
     ConfigFiles,
     SecretReader,
+    home_expanded,
     open_files,
     read_current_profile,
     read_properties_layer,
+    with_own_variables,
     write_current_profile,
     write_profiles,
 )
@@ -49,6 +51,8 @@ from kafkakit.core.quantities import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from kafkakit.config.client_properties import ClientProfile
 
 
 # Variables of kafkakit's tests.
@@ -278,6 +282,11 @@ class Profiles:
             return ConfigFilePlace(path=self.given.config, rank=Rank.CONFIG)
         return ConfigFilePlace(path=self.files.user_file, rank=Rank.USER)
 
+    def with_own_variables(self, profiles: Sequence[ClientProfile]) -> tuple[ClientProfile, ...]:
+        """`with_own_variables` for profiles that are to be written into the target."""
+        taken = self.files.secret_variables(self.target.path, [profile.name for profile in profiles])
+        return with_own_variables(profiles, taken)
+
     def write(self, profiles: Mapping[str, Mapping[str, str]], *, replace: bool, dry_run: bool) -> tuple[str, ...]:
         """`write_profiles` into the target, while no other process of this user does."""
         from kafkakit.adapters.host import this_holder
@@ -301,10 +310,11 @@ def new_profile_values(
     if not is_profile_name(name):
         raise UsageError(f"{name[:60]!r} cannot name a profile", hint=PROFILE_NAME_HINT)
     layers = invocation_layers(replace(given, command_config=None), {}, warn)
-    values = {key: str(entry.value) for key, entry in merge([*layers, *([imported] if imported else ())]).items()}
+    entries = merge([*layers, *([imported] if imported else ())])
+    values = {key: str(entry.value) for key, entry in entries.items()}
     for key, value in values.items():
         if KEY_BY_NAME[key].kind is ValueKind.FILE:
-            values[key] = str(Path(value).expanduser().absolute())
+            values[key] = str(home_expanded(value, f"{key} (from {entries[key].origin})").absolute())
     parse_addresses(values.get("bootstrap_server", ""))
     _require_usable(name, values)
     return values

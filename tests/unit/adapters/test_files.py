@@ -13,7 +13,7 @@ import pytest
 
 from kafkakit.adapters.control_file import FileControl
 from kafkakit.adapters.files import read_input, write_file, write_files
-from kafkakit.core.errors import InputError, OperationFailedError
+from kafkakit.core.errors import InputError, OperationFailedError, RefusedError
 from kafkakit.ports.stores import ControlStore
 from tests.contracts.control import ControlContract
 from tests.fakes.control import FakeControlStore
@@ -69,6 +69,44 @@ def test_the_umask_counts(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "f").stat().st_mode) == 0o600
+
+
+def test_a_file_that_exists_can_keep_its_access(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"old")
+    path.chmod(0o664)
+    group = 100 if os.geteuid() == 0 else path.stat().st_gid
+    os.chown(path, -1, group)
+    before = os.umask(0o077)
+    try:
+        write_file(path, b"new", 0o600, keeps_access=True)
+        write_file(tmp_path / "g", b"new", 0o644, keeps_access=True)
+    finally:
+        os.umask(before)
+    status = path.stat()
+    assert (path.read_bytes(), stat.S_IMODE(status.st_mode), status.st_gid) == (b"new", 0o664, group)
+    assert stat.S_IMODE((tmp_path / "g").stat().st_mode) == 0o600
+
+
+def test_a_file_whose_owner_would_change_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"old")
+    found = os.fstat
+
+    def of_another(descriptor: int) -> os.stat_result:
+        status = list(found(descriptor))
+        status[stat.ST_GID] += 1
+        return os.stat_result(status)
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("os.fstat", of_another)
+    monkeypatch.setattr("os.fchown", refuse)
+    with pytest.raises(RefusedError, match="belongs to user"):
+        write_file(path, b"new", keeps_access=True)
+    assert (path.read_bytes(), os.listdir(tmp_path)) == (b"old", ["f"])
+    write_file(path, b"new")
 
 
 @pytest.mark.parametrize("step", ["os.fsync", "os.rename"])

@@ -1,6 +1,9 @@
 """Configuration files, properties files and merging, as pure functions."""
 
+import json
+
 import pytest
+import yaml
 
 from kafkakit.config.client_properties import (
     ClientFile,
@@ -21,7 +24,8 @@ from kafkakit.config.keys import (
     nearest_name,
     parse_overrides,
 )
-from kafkakit.config.security import Secret
+from kafkakit.config.read.files import with_own_variables
+from kafkakit.config.security import Secret, parse_addresses
 from kafkakit.config.yaml_text import parse_config, parse_profile, with_profile
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.quantities import format_duration, parse_duration
@@ -402,7 +406,8 @@ def test_a_new_profile_stands_behind_the_others(before: str, after: str) -> None
     ("before", "after"),
     [
         ("profiles: {a: {cluster_id: x}}  # one\n", "profiles: {a: {cluster_id: x}, new: {cluster_id: y}}  # one\n"),
-        ("{}\n", "{profiles: {new: {cluster_id: y}}}\n"),
+        ("{}\n", '{"profiles": {"new": {"cluster_id": "y"}}}\n'),
+        ("{ # none\n}\n", "{profiles: {new: {cluster_id: y}} # none\n}\n"),
         ('{"profile": "x"}', '{"profile": "x", "profiles": {"new": {"cluster_id": "y"}}}'),
         ('{"profiles": {}}', '{"profiles":  {"new": {"cluster_id": "y"}}}'),
         (
@@ -421,8 +426,17 @@ def test_a_profile_among_those_in_braces_is_written_like_them(before: str, after
         (
             COMMENTED.replace("profiles:\n", "profiles:\n  old: {cluster_id: z}\n"),
             COMMENTED.replace("profiles:\n", "profiles:\n  old: {cluster_id: z}\n").replace(
-                "    bootstrap_server: 'a:1'  # of 2024\n    # cluster_id: not yet\n", "    cluster_id: y\n"
+                "    bootstrap_server: 'a:1'  # of 2024\n", "    cluster_id: y\n"
             ),
+        ),
+        (
+            "profiles:\n  # on top\n  prod:  # inside\n    # inside\n    request_timeout: 5s  # inside\n"
+            "    # below\n  # beside\n  b:\n",
+            "profiles:\n  # on top\n  prod:\n    cluster_id: y\n    # below\n  # beside\n  b:\n",
+        ),
+        (
+            "profiles: {prod: {cluster_id: x # inside\n }, # kept\n b: {}}\n",
+            "profiles: {prod: {cluster_id: y}, # kept\n b: {}}\n",
         ),
         (
             "profiles: {prod: {cluster_id: x}, b: {cluster_id: z}}\n",
@@ -440,10 +454,42 @@ def test_line_ends_and_the_mark_of_the_encoding_stay() -> None:
     assert with_profile(before, "f", "b", {"cluster_id": "y"}) == before + b"  b:\r\n    cluster_id: y\r\n"
 
 
-@pytest.mark.parametrize("before", ["profiles:\n  ? b\n  : {}\n  ? c\n  : {}\n", "[a]", "profiles: x", "a: [\n"])
+@pytest.mark.parametrize(
+    "before",
+    [
+        *("profiles:\n  ? b\n  : {}\n  ? c\n  : {}\n", "[a]", "profiles: x", "a: [\n"),
+        "profiles: {\n # keep me\n}\n",
+        "profiles: [\n # keep me\n]\n",
+        "profiles:\r  # keep me\r  a: {}\r",
+        "profiles:\n  a: {}\r  # keep me\n",
+        'profiles:\n  a: {cluster_id: "\r"}\n',
+    ],
+)
 def test_a_file_that_cannot_take_a_profile_is_refused(before: str) -> None:
     with pytest.raises(InputError, match=r"^f"):
         with_profile(before.encode(), "f", "b", {"cluster_id": "y"})
+
+
+def test_a_comment_that_stands_twice_is_kept_twice() -> None:
+    before = "profiles: {a: {}, # same\n b: { # same\n}}\n"
+    assert with_profile(before.encode(), "f", "b", {"cluster_id": "y"}).count(b"# same") == 1
+    assert with_profile(before.encode(), "f", "c", {"cluster_id": "y"}).count(b"# same") == 2
+
+
+def test_a_value_that_is_no_text_is_named() -> None:
+    for before in (b"", b"{}", b"profiles: x"):
+        with pytest.raises(UsageError, match="cluster_id of profile b is not valid UTF-8"):
+            with_profile(before, "f", "b", {"cluster_id": "\udcff"})
+
+
+@pytest.mark.parametrize("value", ["\x00\x1b\x7f", "\x85\u2028\u2029\ufeff", "\U0001f600 \xa0", '"\\\r\n\t'])
+def test_a_file_of_json_stays_json(value: str) -> None:
+    changed = with_profile(b'{"profile": "x"}', "f", "b", {"cluster_id": value})
+    assert json.loads(changed)["profiles"]["b"] == {"cluster_id": value}
+    for before in (b"", b"{profile: x}"):
+        assert yaml.safe_load(with_profile(before, "f", "b", {"cluster_id": value}))["profiles"]["b"] == {
+            "cluster_id": value
+        }
 
 
 KCL = """\
@@ -616,6 +662,34 @@ def test_java_properties_are_a_profile() -> None:
         },
     )
     assert left_out(found) == ["f:11: client.id"]
+
+
+def test_no_two_secrets_of_an_import_share_a_variable() -> None:
+    login = "sasl: {enabled: true, username: u, password: p}"
+    names = ("prod-eu", "prod_eu", "Prod.eu", "prod-eu-2", "own")
+    found = client_file("contexts:\n" + "".join(f"  {name}: {{brokers: [a], {login}}}\n" for name in names))
+    made = with_own_variables(found.profiles, {"KAFKA_PASSWORD_OWN"})
+    variables = [one.values["security.sasl.password_env"][0] for one in made]
+    assert variables == [
+        f"KAFKA_PASSWORD_{end}" for end in ("PROD_EU", "PROD_EU_2", "PROD_EU_3", "PROD_EU_2_2", "OWN_2")
+    ]
+    assert [secret.variable for one in made for secret in one.secrets] == variables
+    kcl = '[profiles.a]\n[profiles.a.sasl]\nmethod = "plain"\npass = "x"\n[profiles.b]\n[profiles.b.sasl]\n'
+    found = client_file(kcl + 'method = "plain"\npass = "${KAFKA_PASSWORD_A}"\n')
+    made = with_own_variables(found.profiles, ())
+    assert [one.values["security.sasl.password_env"][0] for one in made] == ["KAFKA_PASSWORD_A_2", "KAFKA_PASSWORD_A"]
+
+
+@pytest.mark.parametrize("password", ["hunter2", "hun,ter2", "hun ter2", "hunter2://x", "12", "h@unter2", "1,hunter2:"])
+@pytest.mark.parametrize("login", ["user:{}@a:1", "{}@a", "SASL_SSL://user:{}@a:1", "b:2,user:{}@a:x"])
+def test_a_password_in_an_address_is_not_shown(password: str, login: str) -> None:
+    address = login.format(password)
+    for text in (f"bootstrap.servers={address}\n", f"contexts:\n  a:\n    brokers: ['{address}']\n"):
+        with pytest.raises(InputError, match="is not an address") as caught:
+            client_file(text)
+        assert not any(part in str(caught.value) for part in ("hun", "ter2", "user", "12"))
+    with pytest.raises(UsageError, match=r"'\*\*\*.*is not an address"):
+        parse_addresses(address)
 
 
 @pytest.mark.parametrize("text", [KCL, KAFKACTL, LIBRDKAFKA, JAVA])
