@@ -477,6 +477,13 @@ def write_file(path: Path, data: bytes, mode: int = 0o644) -> None:
     files.write_file(path, data, mode)
 
 
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file of somebody's anew, as `write_file` does; owner, group and rights stay as they are."""
+    from kafkakit.adapters import files
+
+    files.write_file(path, data, keeps_access=True)
+
+
 def write_files(written: Iterable[tuple[Path, bytes]]) -> None:
     """Write many files as `write_file` does each, with fewer waits for the disk."""
     from kafkakit.adapters import files

@@ -132,6 +132,7 @@ class LintPorts:
 
     read_input: Callable[[Path, int], bytes]
     write_file: WriteFile
+    replace_file: Callable[[Path, bytes], object]
     read_files: Callable[[], Sequence[FileReading]]
     read_live: Callable[[], Sequence[Pieces]]
     say: Callable[[str], None]
@@ -207,7 +208,7 @@ def _write_fixes(run: FixedRun, ports: LintPorts) -> None:
         if before.removeprefix(BOM) != text.encode(coding, "replace"):
             raise UsageError(f"{path} changed while it was linted; nothing was written to it", hint="run again")
         mark = BOM if before.startswith(BOM) else b""
-        ports.write_file(path, mark + change.after.text.encode(coding), path.stat().st_mode & 0o777)
+        ports.replace_file(path, mark + change.after.text.encode(coding))
     if run.changed:
         ports.say(f"fixed {count_of(run.fixed, 'finding')} in {count_of(len(run.changed), 'file')}")
 

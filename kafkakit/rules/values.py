@@ -205,7 +205,8 @@ def _first_wrong(definition: ConfigDef, items: tuple[str, ...]) -> str | None:
         if rule in pattern:
             for item in items:
                 if not pattern[rule].fullmatch(item):
-                    return f"has the item {item!r:.60}, which is not an address"
+                    shown = f"{HIDDEN}@{item.rpartition('@')[2]}" if "@" in item else item  # a login may stand there
+                    return f"has the item {shown!r:.60}, which is not an address"
     return None
 
 
