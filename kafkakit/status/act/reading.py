@@ -58,7 +58,6 @@ from kafkakit.status.decide.delays import (
 from kafkakit.status.decide.history import StatusHistory, encode_history, read_history, with_reading
 from kafkakit.status.decide.ignore import NOTHING_IGNORED, IgnoreRules
 from kafkakit.status.decide.judgement import (
-    ESSENTIAL,
     ClusterReading,
     ClusterStatus,
     LintSummary,
@@ -129,7 +128,8 @@ class UnreadableCluster:
 
     def read(self) -> ClusterReading:
         """A reading without anything but the reason."""
-        parts = tuple(Part(name=name, error=self._error.message, code=self._error.exit_code) for name in ESSENTIAL)
+        names = (PartName.BROKERS, PartName.PARTITIONS)
+        parts = tuple(Part(name=name, error=self._error.message, code=self._error.exit_code) for name in names)
         return ClusterReading(profile=self._name, at=self._clock.now(), parts=parts)
 
     def close(self) -> None:

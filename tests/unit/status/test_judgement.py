@@ -37,6 +37,7 @@ from kafkakit.status.decide.history import (
 from kafkakit.status.decide.ignore import FAMILIES, NOTHING_IGNORED, IgnoreRules, parse_ignored
 from kafkakit.status.decide.judgement import (
     CHECKS,
+    ESSENTIAL,
     ClusterReading,
     Health,
     LintSummary,
@@ -47,7 +48,7 @@ from kafkakit.status.decide.judgement import (
     overall,
 )
 from kafkakit.status.decide.page_parts import ClusterView
-from kafkakit.status.decide.pages import findings_page, overview_page
+from kafkakit.status.decide.pages import findings_page, fleet_page, overview_page
 from kafkakit.status.decide.surroundings import SeenService, ServiceName
 from kafkakit.status.report.status import nagios_report, status_report
 
@@ -114,6 +115,52 @@ def test_a_cluster_without_trouble_is_ok_and_has_no_finding() -> None:
     assert (status.health, status.findings) == (Health.OK, ())
     assert exit_code([status], FailOn.NOTE) is ExitCode.DONE
     assert [row.state for row in status.brokers] == ["alive"] * 3
+
+
+def without(name: PartName, reading: ClusterReading | None = None) -> ClusterReading:
+    parts = tuple(Part(name=each, error="no answer in 3 s" if each is name else "") for each in PartName)
+    return replace(reading or healthy(), parts=parts)
+
+
+@pytest.mark.parametrize("name", PartName)
+def test_a_part_that_is_not_known_never_looks_good(name: PartName) -> None:
+    status = judge_cluster(without(name))
+    assert status.health is (Health.UNKNOWN if name in ESSENTIAL else Health.WARNING)
+    assert exit_code([status], FailOn.ERROR) is (ExitCode.TRY_LATER if name in ESSENTIAL else ExitCode.DONE)
+    page = overview_page(ClusterView(name="prod", base="", status=status))
+    assert "healthy" not in page.title
+    assert "not known" in page.title
+    report = nagios_report([status], fail_on=FailOn.ERROR)
+    assert int(report.code) in (1, 3)
+    assert "not known" in status_report([status], fail_on=FailOn.ERROR, width=120).text.splitlines()[0]
+
+
+def test_without_its_controllers_a_cluster_is_not_known_unless_an_error_is() -> None:
+    lost = without(PartName.CONTROLLER, healthy(quorum=None))
+    assert judge_cluster(lost).health is Health.UNKNOWN
+    assert judge_cluster(down(lost, 3)).health is Health.ERROR
+
+
+def test_a_voter_that_the_leader_has_not_heard_of_is_not_caught_up() -> None:
+    dead = healthy(quorum=Quorum(leader=1, voters=(Voter(id=1, behind_ms=0), Voter(id=2, behind_ms=0), Voter(id=3))))
+    found = named(dead, "quorum-lag")
+    assert (found.severity, found.subjects) == (Severity.WARNING, ("3",))
+    assert "2 of 3 voters" in status_report([judge_cluster(dead)], fail_on=FailOn.ERROR, width=120).text
+    old = healthy(quorum=Quorum(leader=1, voters=(Voter(id=1), Voter(id=2), Voter(id=3))))
+    assert judge_cluster(old).findings == ()
+    assert "? of 3 voters" in status_report([judge_cluster(old)], fail_on=FailOn.ERROR, width=120).text
+
+
+def test_a_page_whose_last_reading_failed_says_so_and_not_that_all_is_well() -> None:
+    view = ClusterView(name="prod", base="", status=judge_cluster(healthy()), failure="no answer", age_s=5.0)
+    page = overview_page(view)
+    words = " ".join(word for section in page.sections for word in section.words)
+    assert page.health is Health.UNKNOWN
+    assert "Nothing is wrong" not in words
+    assert "no answer" in words
+    assert "healthy" not in page.title
+    fleet = fleet_page([view, ClusterView(name="eu", base="/c/eu", failure="no answer")])
+    assert "2 not known" in fleet.title
 
 
 CASES: Mapping[str, tuple[ClusterReading, Severity, str]] = {

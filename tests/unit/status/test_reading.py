@@ -8,14 +8,21 @@ import pytest
 
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
 from kafkakit.core.errors import KafkakitError, MissingRightError, TryLaterError, UsageError
+from kafkakit.core.findings import FailOn
+from kafkakit.core.lease import HeldLease, Life
 from kafkakit.core.model import TopicPartition
+from kafkakit.execution.act.leases import LeaseReader
 from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.ports.stores import ControlStore
 from kafkakit.status.act.objects import read_groups
 from kafkakit.status.act.reading import HistoryFile, StatusReader, StatusSources
 from kafkakit.status.decide.judgement import Health, PartName, judge_cluster
+from kafkakit.status.report.status import status_report
 from tests.fakes.admin import FakeClock, FakeCluster
+from tests.fakes.control import FakeControlStore
 from tests.fakes.groups import FakeGroups
 from tests.fakes.log_reader import FakeLogReader
+from tests.rigs.editing import LineReporter
 
 
 class NoRuns:
@@ -111,7 +118,7 @@ def test_groups_that_cannot_be_read_hinder_nothing_else() -> None:
     groups.unreachable = True
     reading = read(cluster(), open_groups=lambda: groups).read()
     assert [part.name for part in reading.parts if part.error] == [PartName.GROUPS]
-    assert judge_cluster(reading).health is Health.OK
+    assert (judge_cluster(reading).health, judge_cluster(reading).findings) == (Health.WARNING, ())
     assert reading.groups is None
 
 
@@ -176,3 +183,22 @@ def test_groups_are_listed_by_names_and_globs_and_one_that_fits_none_is_refused(
     with pytest.raises(UsageError, match="group fraud2 does not exist") as found:
         listed("billing-*", "fraud2")
     assert found.value.hint == "is it fraud?"
+
+
+def test_a_lock_that_cannot_be_read_is_not_free() -> None:
+    def text(lease: HeldLease | None) -> str:
+        status = judge_cluster(read(cluster(), lease=lambda cluster_id: lease).read())
+        return status_report([status], fail_on=FailOn.ERROR, width=120).text
+
+    assert "lock free" in text(None)
+    assert "lock ?" in text(HeldLease(is_known=False))
+
+
+def test_a_reader_of_the_lease_tells_a_store_that_is_away_from_one_without_a_lease() -> None:
+    def away() -> ControlStore:
+        raise TryLaterError("no answer")
+
+    stores = iter([away, FakeControlStore])
+    reader = LeaseReader(lambda: next(stores)(), "c", lambda holder: Life.UNKNOWN, lambda: "", LineReporter())
+    assert (reader.read(), reader.is_known) == (None, False)
+    assert (reader.read(), reader.is_known) == (None, True)
