@@ -135,7 +135,8 @@ class ClusterReading:
     broker's replication throttles, `certificates` when that of each broker's listener ends (empty without TLS).
     `measured` is what a lag monitor found, which `lag` has joined with what is seen now. `services` are kafkakit's own
     that ever led, and `versions` the protocol version of each broker, of those before Kafka 4.
-    `sandbox` names the sandbox that it is, whose brokers kafkakit can start; empty for other clusters.
+    `sandbox` names the sandbox that it is, whose brokers kafkakit can start; empty for other clusters. `is_whole`: no
+    topic is hidden for want of rights, which is made sure of where it matters.
     """
 
     profile: str
@@ -159,6 +160,7 @@ class ClusterReading:
     operations: tuple[OpenOperation, ...] | None = None
     program: str = "kafkakit"
     sandbox: str = ""
+    is_whole: bool = False
     ignore: IgnoreRules = NOTHING_IGNORED
 
     def failure_of(self, name: PartName) -> str:
@@ -446,6 +448,10 @@ class _Judge:
                     f"broker {number}", f"{number}{rack} is alive but does not answer: {why}", show
                 )
             elif self._reading.partitions is not None and not holding.get(number):
+                if not self._reading.is_whole:
+                    message = f"{number}{rack} is down; no replica of it is seen, but topics may be hidden"
+                    yield _as(BROKER_DOWN, Severity.WARNING).finding(f"broker {number}", message, show)
+                    continue
                 # Nothing is missing without it: it waits to be taken off the list.
                 gone = self._show("broker decommission", str(number))
                 yield _as(BROKER_DOWN, Severity.NOTE).finding(
@@ -466,6 +472,8 @@ class _Judge:
         for key in keys:
             state = self._unwell[key]
             missing = [b for b in self._without_moves(key) if b not in state.isr]
+            if not missing:
+                return ""  # its topic asks for more replicas than it has
             others = [b for b in self._brokers if self._is_alive(b) and b not in state.replicas]
             if any(self._is_alive(b) and b not in lost for b in missing) or len(others) < len(missing):
                 return ""

@@ -275,7 +275,7 @@ def partition_page(view: ClusterView, facts: PartitionDetail) -> UiPage:
         ("State", PageMark(row.word.value, _WORD_SEVERITY[row.word.value])),
         ("Leader", "none" if row.leader is None else str(row.leader)),
         ("Offsets", ends),
-        ("acks=all needs", UNKNOWN if facts.minimum is None else str(min(facts.minimum, len(row.replicas)))),
+        ("acks=all needs", number_text(facts.needed)),
         ("Producers with an id", UNKNOWN if facts.producers is None else str(len(facts.producers))),
         ("Throttled by", ", ".join(facts.throttled) or "nothing"),
     ]

@@ -11,7 +11,7 @@ from kafkakit.core.findings import FailOn, Finding, Severity
 from kafkakit.core.quantities import count_of, format_bytes, format_rough_time
 from kafkakit.core.text import few_of, sanitize
 from kafkakit.report.report import FactList, Part, Report, ResultTable, attributes
-from kafkakit.status.decide.delays import furthest
+from kafkakit.status.decide.delays import furthest, uncompared_words
 from kafkakit.status.decide.judgement import (
     THRESHOLDS,
     BrokerStatus,
@@ -256,11 +256,14 @@ def _groups(cluster: ClusterStatus) -> Iterator[str]:
         yield _UNKNOWN
         return
     states = Counter("active" if g.state.value == "stable" else g.state.value.replace("_", " ") for g in groups)
-    yield f"{len(groups)}" + "".join(
+    at_least = "at least " if reading.failure_of(PartName.GROUPS) else ""
+    yield f"{at_least}{len(groups)}" + "".join(
         f"{': ' if not number else ', '}{count} {state}" for number, (state, count) in enumerate(states.most_common())
     )
     if groups:
         yield _time_lag(cluster)
+    if uncompared := uncompared_words(groups):
+        yield uncompared
 
 
 def _time_lag(cluster: ClusterStatus) -> str:

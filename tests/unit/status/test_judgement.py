@@ -302,8 +302,11 @@ def test_a_broker_of_a_sandbox_is_started_by_the_line_that_names_it() -> None:
 
 
 def test_a_dead_broker_without_replicas_is_a_note_that_says_how_to_take_it_off_the_list() -> None:
-    found = named(down(healthy(partitions=health({}, replicas={1: 45, 2: 45})), 3), "broker-down")
+    empty = down(healthy(partitions=health({}, replicas={1: 45, 2: 45})), 3)
+    found = named(replace(empty, is_whole=True), "broker-down")
     assert (found.severity, found.hint.endswith("broker decommission 3")) == (Severity.NOTE, True)
+    maybe = named(empty, "broker-down")
+    assert (maybe.severity, "decommission" in maybe.hint) == (Severity.WARNING, False)
     unread = down(healthy(partitions=None), 3)
     assert named(unread, "broker-down").severity is Severity.ERROR
 
