@@ -53,6 +53,7 @@ from kafkakit.ports.stores import ControlStore
 from kafkakit.status.act.objects import min_isr_of_topics
 from kafkakit.status.decide.delays import (
     STOPPED,
+    UNREADABLE,
     GroupDelay,
     MeasuredDelays,
     delays_of,
@@ -84,6 +85,7 @@ PROBES_AT_ONCE = 16
 RATE_WINDOW_S = 30.0
 SIGHT_EVERY_S, HIDDEN_EVERY_S, SETTINGS_EVERY_S = 600.0, 60.0, 300.0
 FEW_REPLICAS = 2
+GONE = "UnknownTopicOrPartitionError"
 T = TypeVar("T")
 
 
@@ -456,19 +458,24 @@ def versions_of(admin: ClusterAdmin, brokers: Collection[int]) -> dict[int, str]
 
 
 def lag_of_empty(groups: GroupAdmin, log: LogReader, listed: Sequence[GroupListing]) -> Iterator[GroupDelay]:
-    """Groups that have commits behind the end of a log and nobody who reads: as a killed application leaves them."""
+    """Groups that have commits behind the end of a log and nobody who reads: as a killed application leaves them.
+
+    One whose partitions cannot all be read is among them, as `UNREADABLE` where no lag is seen in the others.
+    """
     empty = groups_compared(listed)
     commits: dict[str, Mapping[TopicPartition, CommittedOffset | ItemError]] = {g: groups.committed(g) for g in empty}
     wanted = {key for found in commits.values() for key in found}
     spans = log.spans(wanted) if wanted else {}
     for group, found in commits.items():
-        lag = 0
+        lag, is_known = 0, True
         for key, commit in found.items():
             span = spans.get(key)
             if isinstance(commit, CommittedOffset) and isinstance(span, LogSpan):
                 lag += max(0, span.end - max(commit.offset, span.start))
-        if lag:
-            yield GroupDelay(group=group, status=STOPPED, lag=lag)
+            elif not (isinstance(span, ItemError) and span.name == GONE):
+                is_known = False
+        if lag or not is_known:
+            yield GroupDelay(group=group, status=STOPPED if lag else UNREADABLE, lag=lag or None)
 
 
 def lint_result(kept: KeptFindings | None) -> LintSummary | None:

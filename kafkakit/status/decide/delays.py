@@ -17,7 +17,7 @@ from kafkakit.status.decide.ignore import IgnoreRules
 if TYPE_CHECKING:
     from kafkakit.streams.lag.api import LimitRules, SavedGroups
 
-STOPPED, EXPIRED = "stopped", "lost"
+STOPPED, EXPIRED, UNREADABLE = "stopped", "lost", "unknown"
 MOST_EMPTY_GROUPS = 200
 """Of more groups without members than these, only a monitor tells which have something left to read."""
 OLD_S = 300.0
@@ -119,7 +119,9 @@ def merged_delays(
     compared, found = frozenset(groups_compared(listed or ())), {one.group: one for one in seen}
     for one in measured.groups:
         now = found.get(one.group)
-        if now is not None:
+        if now is not None and now.status == UNREADABLE:
+            found[one.group] = one
+        elif now is not None:
             found[one.group] = replace(one, status=EXPIRED if one.status == EXPIRED else now.status, lag=now.lag)
         elif one.group not in states and is_partial:
             found[one.group] = one
@@ -187,7 +189,7 @@ class GroupTrouble:
             if part:
                 yield GROUP_STATE.finding(
                     "groups", f"{count_of(len(part), 'group')} rebalancing: {shorten(part)}", self.show(part[0]),
-                    len(part), tuple(part),
+                    len(part), tuple(part), tuple(part),
                 )  # fmt: skip
 
 

@@ -565,7 +565,10 @@ class _Judge:
             message = f"{count_of(len(keys), 'partition')}{above}: {shorten(names)}"
         # A broker that restarts is back sooner than copies are made: only what stops clients is worth them.
         mend = self._repair(keys) if rule is UNDER_MIN_ISR else ""
-        return rule.finding("partitions", message, mend or self._show("partition describe", names[0]), len(keys), names)
+        parts = tuple(sorted(f"{key.topic}/{key.partition}" for key in keys))  # other ones have not stood for as long
+        return rule.finding(
+            "partitions", message, mend or self._show("partition describe", names[0]), len(keys), names, parts
+        )
 
     def _offline_words(self, key: TopicPartition) -> str:
         replicas = ", ".join(f"{b}{'' if self._is_alive(b) else ' (down)'}" for b in self._unwell[key].replicas)

@@ -198,6 +198,11 @@ def rows_of_page(rows: Sequence[object], address: Address, path: str) -> tuple[s
     return slice(first, last), Pager(first=first + 1, last=last, total=total, before=before, after=after)
 
 
+def cut_words(total: int, shown: int) -> Sequence[str]:
+    """That a list is cut; nothing for one that is not."""
+    return [f"The first {shown:,} of {total:,} are shown."] if total > shown else ()
+
+
 # -- pictures
 
 

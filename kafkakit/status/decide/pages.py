@@ -26,6 +26,7 @@ from kafkakit.status.decide.page_parts import (
     UiPage,
     UiTable,
     broker_severity,
+    cut_words,
     disk_meter,
     link_to,
     number_text,
@@ -37,6 +38,8 @@ from kafkakit.status.decide.page_parts import (
 )
 from kafkakit.status.decide.surroundings import moves_words
 from kafkakit.streams.model.route import Route
+
+MOST_IN_RACKS, MOST_ROWS = 200, 500
 
 
 def fleet_page(views: Sequence[ClusterView]) -> UiPage:
@@ -108,7 +111,12 @@ def overview_page(view: ClusterView) -> UiPage:
             words=() if told or status.unread or view.health is Health.UNKNOWN else ["Nothing is wrong."],
         ),
         PageSection(id="figures", tiles=_tiles(view, status)),
-        PageSection(id="racks", title="Brokers by rack", table=_rack_table(view, status)),
+        PageSection(
+            id="racks",
+            title="Brokers by rack",
+            words=cut_words(len(status.brokers), MOST_IN_RACKS),
+            table=_rack_table(view, status),
+        ),
     ]
     if any(view.short):
         sections.append(
@@ -206,7 +214,7 @@ def _rack_table(view: ClusterView, status: ClusterStatus) -> UiTable:
                 ],
             )
         )
-    return UiTable(caption="Brokers by rack", columns=columns, rows=rows[:200], empty="No broker is known.")
+    return UiTable(caption="Brokers by rack", columns=columns, rows=rows[:MOST_IN_RACKS], empty="No broker is known.")
 
 
 _BROKER_SORTS: Mapping[str, Callable[[BrokerStatus], tuple[float, int]]] = {
@@ -285,7 +293,7 @@ def moves_page(view: ClusterView) -> UiPage:
         PageColumn("Run", False, 3),
     ]
     rows: Rows = []
-    for move in moves.moves[:500]:
+    for move in moves.moves[:MOST_ROWS]:
         name = f"{move.move.topic}/{move.move.partition}"
         for copy in move.copies:
             share = copy.copied_bytes / copy.total_bytes if copy.total_bytes and copy.copied_bytes is not None else None
@@ -319,6 +327,7 @@ def moves_page(view: ClusterView) -> UiPage:
     sections = [
         PageSection(
             id="moves",
+            words=cut_words(len(moves.moves), MOST_ROWS),
             table=UiTable(caption="Copies that are being made", columns=columns, rows=rows, empty="Nothing moves."),
         ),
         PageSection(
@@ -459,11 +468,14 @@ def streams_page(view: ClusterView, streams: Sequence[StreamEntry] | None, error
     table = UiTable(
         caption="Lanes of streams",
         columns=[PageColumn("Stream"), PageColumn("Lane"), PageColumn("Written to"), PageColumn("Under way", False, 2)],
-        rows=rows[:500],
+        rows=rows[:MOST_ROWS],
         empty="There is no stream. To make one: kafkakit streams create NAME",
     )
     return page_of(
-        view, f"{count_of(len(streams), 'stream')} of {view.name}", "streams", [PageSection(id="list", table=table)]
+        view,
+        f"{count_of(len(streams), 'stream')} of {view.name}",
+        "streams",
+        [PageSection(id="list", words=cut_words(len(rows), MOST_ROWS), table=table)],
     )
 
 

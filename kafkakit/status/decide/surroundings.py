@@ -113,7 +113,7 @@ def certificate_findings(
         when = f"{verb} in {format_rough_time(left)}" if left > 0 else "expired"
         rule = Rule(CERTIFICATE.name, Severity.ERROR, CERTIFICATE.about) if first - now < error else CERTIFICATE
         message = f"{shorten(part)} {when} ({first:%Y-%m-%d})"
-        yield rule.finding("certificates", message, show(part[0]), len(part), tuple(part))
+        yield rule.finding("certificates", message, show(part[0]), len(part), tuple(part), tuple(part))
 
 
 def version_findings(
@@ -183,7 +183,8 @@ def quorum_findings(quorum: Quorum, limit_ms: int, show: str) -> Iterator[Findin
     if 2 * (len(quorum.voters) - len(late)) <= len(quorum.voters):
         rule = Rule(QUORUM_LAG.name, Severity.ERROR, QUORUM_LAG.about)
     message = f"{'voter' if len(late) == 1 else 'voters'} {shorten([words(v) for v in late])}"
-    yield rule.finding("controllers", message, show, len(late), tuple(str(v.id) for v in late))
+    ids = tuple(str(v.id) for v in late)
+    yield rule.finding("controllers", message, show, len(late), ids, ids)
 
 
 def disk_findings(

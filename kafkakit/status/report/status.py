@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import chain, repeat
+from itertools import chain, groupby, repeat
 from statistics import mean
 from textwrap import wrap
 
-from kafkakit.core.findings import FailOn, Finding, Severity
+from kafkakit.core.findings import SHOWN_OF_A_RULE, FailOn, Finding, Severity
 from kafkakit.core.quantities import count_of, format_bytes, format_rough_time
 from kafkakit.core.text import few_of, sanitize
 from kafkakit.report.report import FactList, Part, Report, ResultTable, attributes
@@ -98,8 +98,12 @@ def cluster_sections(cluster: ClusterStatus, width: int) -> list[Part]:
     sections: list[Part] = [_head(cluster, width), *_identity(cluster), ""]
     told = [f for f in cluster.findings if f.severity is not Severity.NOTE]
     names = max((len(f.rule) for f in told), default=0)
-    for finding in told:
-        sections += _finding_lines(cluster, finding, names, width)
+    for _, same in groupby(told, key=lambda f: (f.severity, f.rule)):
+        of_kind = list(same)
+        for finding in of_kind[:SHOWN_OF_A_RULE]:
+            sections += _finding_lines(cluster, finding, names, width)
+        if len(of_kind) > SHOWN_OF_A_RULE:
+            sections.append(f"{'':9}and {len(of_kind) - SHOWN_OF_A_RULE} more {of_kind[0].rule}: -o json")
     sections += _unknown_lines(cluster, names, width)
     if len(sections) > 3:
         sections.append("")

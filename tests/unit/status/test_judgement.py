@@ -1,6 +1,6 @@
 """What a reading of a cluster comes to: each kind of trouble, what outweighs what, and what is not known."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -25,7 +25,7 @@ from kafkakit.core.errors import ExitCode, UsageError
 from kafkakit.core.findings import FailOn, Finding, Rule, Severity
 from kafkakit.core.lease import LeaseRecord
 from kafkakit.core.model import Broker, BrokerState, LogDir, TopicPartition
-from kafkakit.status.decide.delays import GroupDelay
+from kafkakit.status.decide.delays import UNREADABLE, GroupDelay, MeasuredDelays
 from kafkakit.status.decide.history import (
     EVERY_S,
     MOST_SAMPLES,
@@ -47,7 +47,8 @@ from kafkakit.status.decide.judgement import (
     judge_cluster,
     overall,
 )
-from kafkakit.status.decide.page_parts import ClusterView
+from kafkakit.status.decide.object_pages import groups_page
+from kafkakit.status.decide.page_parts import Address, Cell, ClusterView, PageMark, UiPage, cut_words
 from kafkakit.status.decide.pages import findings_page, fleet_page, overview_page
 from kafkakit.status.decide.surroundings import SeenService, ServiceName
 from kafkakit.status.report.status import nagios_report, status_report
@@ -483,3 +484,50 @@ def test_a_certificate_of_another_broker_is_still_told() -> None:
     reading = healthy(certificates={b: NOW + timedelta(days=b) for b in (1, 2, 3)})
     (kept,) = judge_cluster(ignoring(reading, "certificate:1")).findings
     assert kept.subjects == ("2", "3")
+
+
+def test_a_finding_about_other_partitions_is_another_one() -> None:
+    one, other = (
+        named(healthy(partitions=health({key: state((1, 2)) for key in keys})), "under-replicated").fingerprint
+        for keys in ((P7,), (TopicPartition("payments", 8),))
+    )
+    assert one != other
+
+
+def groups_of(**changes: Any) -> UiPage:
+    listed = tuple(
+        GroupListing(group=f"g{n}", type=GroupType.CLASSIC, state=GroupState.STABLE if n else GroupState.EMPTY)
+        for n in range(3)
+    )
+    reading = replace(healthy(groups=listed), **changes)
+    return groups_page(ClusterView(name="prod", base="", status=judge_cluster(reading)), Address())
+
+
+def cells_of(page: UiPage) -> dict[str, Sequence[Cell]]:
+    return {key: cells for section in page.sections if section.table for key, cells in section.table.rows}
+
+
+def test_what_is_not_known_of_groups_does_not_look_good() -> None:
+    unread = groups_of(lag=None, parts=(Part(name=PartName.LAG, error="no answer"),))
+    assert "not all is known" in unread.title
+    assert {cells[2] for cells in cells_of(unread).values()} == {"?"}
+    above = groups_of(lag=(GroupDelay(group="g1", status="ok", lag=9, over_limit="9 records behind, limit 5"),))
+    mark = cells_of(above)["g1"][1]
+    assert isinstance(mark, PageMark)
+    assert mark.severity == "warning"
+    assert "over a limit" in above.title
+    old = groups_of(measured=MeasuredDelays(at=NOW - timedelta(hours=5)))
+    assert any("5h" in word or "5 h" in word for section in old.sections for word in section.words)
+    blind = groups_of(lag=(GroupDelay(group="g0", status=UNREADABLE),))
+    assert any("g0" in word for section in blind.sections for word in section.words)
+    assert cells_of(blind)["g0"][2] == "?"
+
+
+def test_a_list_that_is_cut_says_so() -> None:
+    assert [len(cut_words(total, 500)) for total in (0, 500, 501)] == [0, 0, 1]
+    brokers = tuple(Broker(id=b, rack="a", host="h", port=9092) for b in range(201))
+    found = healthy()
+    assert found.info is not None
+    many = replace(found, info=replace(found.info, brokers=brokers))
+    page = overview_page(ClusterView(name="prod", base="", status=judge_cluster(many)))
+    assert [len(section.words) for section in page.sections if section.id == "racks"] == [1]

@@ -11,6 +11,8 @@ from kafkakit.core.cluster_facts import (
     ClusterInfo,
     ConfigChange,
     ConfigOp,
+    ItemError,
+    LogSpan,
     PartitionHealth,
     PartitionState,
     ResourceKind,
@@ -23,8 +25,8 @@ from kafkakit.execution.act.leases import LeaseReader
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.stores import ControlStore
 from kafkakit.status.act.objects import read_groups, read_topics
-from kafkakit.status.act.reading import HistoryFile, StatusReader, StatusSources
-from kafkakit.status.decide.delays import MOST_EMPTY_GROUPS, GroupDelay, MeasuredDelays, merged_delays
+from kafkakit.status.act.reading import HistoryFile, StatusReader, StatusSources, lag_of_empty
+from kafkakit.status.decide.delays import MOST_EMPTY_GROUPS, UNREADABLE, GroupDelay, MeasuredDelays, merged_delays
 from kafkakit.status.decide.judgement import Health, PartName, exit_code, judge_cluster
 from kafkakit.status.decide.objects import PartitionWord
 from kafkakit.status.report.status import status_report
@@ -358,3 +360,29 @@ def test_a_reading_that_misses_a_part_does_not_forget_since_when_its_findings_st
     ages = {f.rule: again.since.get(f.fingerprint) for f in again.findings}
     assert any(f.rule == "at-min-isr" for f in first.findings)
     assert ages["at-min-isr"] is not None
+
+
+def test_partitions_that_cannot_be_read_are_not_caught_up() -> None:
+    groups, log = FakeGroups(), FakeLogReader()
+    groups.add_topic("orders")
+    groups.seed("billing", TopicPartition("orders", 0), 4)
+    log.add_topic("orders", 1)
+    broken = ItemError(name="LeaderNotAvailableError", retriable=True)
+    (one,) = lag_of_empty(groups, BrokenSpans(log, broken), groups.groups())
+    assert (one.status, one.lag) == (UNREADABLE, None)
+    gone = ItemError(name="UnknownTopicOrPartitionError")
+    assert list(lag_of_empty(groups, BrokenSpans(log, gone), groups.groups())) == []
+    before = GroupDelay(group="billing", status="stopped", lag=7)
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    assert merged_delays((one,), MeasuredDelays(at=at, groups=(before,)), groups.groups()) == (before,)
+
+
+class BrokenSpans(FakeLogReader):
+    """A log whose ends cannot be read."""
+
+    def __init__(self, inner: FakeLogReader, error: ItemError) -> None:
+        super().__init__()
+        self._inner, self._error = inner, error
+
+    def spans(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LogSpan | ItemError]:
+        return dict.fromkeys(partitions, self._error)
