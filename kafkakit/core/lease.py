@@ -94,13 +94,14 @@ class HeldLease:
     """The cluster's lease as the control store has it, None when it has none, and what is certain of its holder.
 
     `locked_by` is the process of this host that has the lock of the cluster's changes, of any user and control store.
-    `is_silent`: it was watched for its whole term, and was not renewed.
+    `is_silent`: it was watched for its whole term, and was not renewed. `is_known` False: the store did not answer.
     """
 
     record: LeaseRecord | None = None
     life: Life = Life.UNKNOWN
     locked_by: str = ""
     is_silent: bool = False
+    is_known: bool = True
 
     @property
     def is_in_use(self) -> bool:

@@ -144,3 +144,24 @@ def test_a_cluster_that_is_away_is_not_known_and_never_well(desk: StatusDesk) ->
     desk.cluster.fail_next("cluster", TryLaterError("no answer"), 99)
     ran = desk.run("status")
     assert (ran.code, ran.stdout.split()[:2]) == (75, ["p", "UNKNOWN"])
+
+
+def test_the_table_of_a_fleet_has_one_cluster_too(desk: StatusDesk, tmp_path: Path) -> None:
+    file = tmp_path / "fleet.yaml"
+    file.write_text("kafkakit: fleet\nschema: 1\nclusters:\n  - {name: only, profile: p}\n")
+    ran = desk.run("status", "--fleet", str(file))
+    assert (ran.code, ran.stdout.split()[:1]) == (0, ["fleet"]), ran
+
+
+def test_a_wait_does_not_end_while_a_part_is_not_known(desk: StatusDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = list[str]()
+
+    def slept(clock: object, seconds: float) -> None:
+        del clock, seconds
+        looks.append("again")
+        desk.groups.unreachable = len(looks) < 2
+
+    monkeypatch.setattr("kafkakit.ports.acting.pause", slept)
+    desk.groups.unreachable = True
+    ran = desk.run("status", "--until-ok")
+    assert (ran.code, looks) == (0, ["again", "again"]), ran

@@ -325,6 +325,7 @@ class LeaseReader:
 
     `store` opens the control store; `life_of` tells what is certain of a holder's process (`wiring.life_of`);
     `locked_by` names the process of this host that has the lock of the cluster's changes, empty when none has.
+    `is_known` tells whether the store answered the last read.
     """
 
     def __init__(
@@ -338,12 +339,14 @@ class LeaseReader:
         self._locked_by = locked_by
         self._store, self._path, self._life_of, self._reporter = store, lease_path(cluster_id), life_of, reporter
         self._has_warned = False
+        self.is_known = True
 
     def read(self) -> HeldLease | None:
         """The lease and what is known of its holder; None when neither it nor the lock of the host is known."""
         try:
-            record = read_lease(self._store(), self._path)
+            record, self.is_known = read_lease(self._store(), self._path), True
         except KafkakitError as error:
+            self.is_known = False
             if not self._has_warned:
                 self._reporter.warn(f"which process may change the cluster cannot be read: {error.message}")
             self._has_warned = True

@@ -7,7 +7,7 @@ is read once a minute at most, and takes no more than a twentieth of the time. T
 read every 15 s.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
@@ -138,6 +138,16 @@ class StatusObserver:
         view = judge(look, self._history, self._inside_history, around)
         self._note_left(view, look.at_s)
         return view
+
+    def look_inside(self, brokers: Collection[int]) -> StatusView:
+        """One more tick that sees copies between dirs of these brokers, which are looked for once a minute at most."""
+        began_s = self._clock.monotonic()
+        if self._whole_due.is_due(began_s):
+            dirs = self._admin.log_dirs(brokers)
+            self._inside = frozenset(TopicPartitionReplica(*k, b) for b, a in dirs.items() for k in a.futures)
+            took_s = self._clock.monotonic() - began_s
+            self._whole_due.at_s = began_s + max(WHOLE_EVERY_S, WHOLE_SHARE * took_s)
+        return self.look()
 
     def _watched(self, lease: HeldLease | None, at_s: float) -> HeldLease | None:
         """The lease, silent if this watcher has seen the same state of it for its whole term."""

@@ -12,7 +12,7 @@ from kafkakit.core.cluster_facts import (
     LogSpan,
 )
 from kafkakit.core.errors import KafkakitError, OperationFailedError, TooOldError, UsageError
-from kafkakit.core.findings import MIN_ISR, min_isr_of
+from kafkakit.core.findings import MIN_ISR, least_in_sync, min_isr_of, stops_above_replicas
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.text import few_of
 from kafkakit.execution.decide.throttle import LIST_KEYS, split_list
@@ -47,7 +47,8 @@ def read_topics(
     snapshot = admin.snapshot(now=clock.now(), sizes=sizes)
     names = frozenset(chosen_topics(snapshot, wanted, internal=internal))
     minimum = min_isr_of_topics(admin, names)
-    return [topic_row(topic, minimum.get(topic.name)) for topic in snapshot.topics if topic.name in names]
+    stops = stops_above_replicas(snapshot.kafka_version)
+    return [topic_row(topic, minimum.get(topic.name), stops=stops) for topic in snapshot.topics if topic.name in names]
 
 
 def min_isr_of_topics(admin: ClusterAdmin, topics: Collection[str]) -> dict[str, int]:
@@ -65,9 +66,12 @@ def read_topic(admin: ClusterAdmin, groups: GroupAdmin, clock: Clock, name: str)
     (topic,) = snapshot.topics
     minimum = min_isr_of_topics(admin, [name]).get(name)
     keys = [TopicPartition(name, p.partition) for p in topic.partitions]
+    stops = stops_above_replicas(snapshot.kafka_version)
     return TopicDetail(
-        row=topic_row(topic, minimum),
-        partitions=tuple(partition_row(k, p, minimum) for k, p in zip(keys, topic.partitions, strict=True)),
+        row=topic_row(topic, minimum, stops=stops),
+        partitions=tuple(
+            partition_row(k, p, minimum, stops=stops) for k, p in zip(keys, topic.partitions, strict=True)
+        ),
         groups=_groups_on(groups, keys),
     )
 
@@ -98,9 +102,9 @@ def read_partitions(admin: ClusterAdmin, clock: Clock, wanted: str, broker: int 
     if broker is not None and broker not in known:
         raise UsageError(f"broker {broker} is not in the cluster", hint=f"it has {few_of(sorted(known))}")
     names = frozenset(chosen_topics(snapshot, wanted, internal=True))
-    minimum = min_isr_of_topics(admin, names)
+    minimum, stops = min_isr_of_topics(admin, names), stops_above_replicas(snapshot.kafka_version)
     return [
-        partition_row(TopicPartition(topic.name, p.partition), p, minimum.get(topic.name))
+        partition_row(TopicPartition(topic.name, p.partition), p, minimum.get(topic.name), stops=stops)
         for topic in snapshot.topics
         if topic.name in names
         for p in topic.partitions
@@ -118,8 +122,11 @@ def read_partition(admin: ClusterAdmin, log: LogReader, key: TopicPartition) -> 
     moves = {TopicPartition(m.topic, m.partition): m for m in admin.reassignments()}
     adding = moves[key].adding if key in moves else ()
     minimum = min_isr_of_topics(admin, [key.topic]).get(key.topic)
-    row = state_row(key, state, adding, minimum)
-    brokers = {b.id: b for b in admin.cluster().brokers}
+    info = admin.cluster()
+    stops = stops_above_replicas(info.kafka_version)
+    row = state_row(key, state, adding, minimum, stops=stops)
+    staying = len(row.replicas) - len(row.adding)
+    brokers = {b.id: b for b in info.brokers}
     alive = [b for b in state.replicas if b in brokers and brokers[b].is_alive]
     dirs = admin.log_dirs(alive, [key]) if alive else {}
     copies = {b: answer.replicas[key] for b, answer in dirs.items() if key in answer.replicas}
@@ -132,6 +139,7 @@ def read_partition(admin: ClusterAdmin, log: LogReader, key: TopicPartition) -> 
     return PartitionDetail(
         row=row,
         minimum=minimum,
+        needed=None if minimum is None else least_in_sync(minimum, staying, stops=stops),
         replicas=replica_facts(row, brokers, copies),
         span=log.spans([key]).get(key),
         producers=None if isinstance(producers, ItemError) else producers,

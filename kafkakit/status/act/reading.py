@@ -14,6 +14,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+import msgspec
+
 from kafkakit.core.cluster_facts import (
     ClusterInfo,
     CommittedOffset,
@@ -24,6 +26,7 @@ from kafkakit.core.cluster_facts import (
     ResourceKind,
 )
 from kafkakit.core.errors import ExitCode, InputError, KafkakitError, MissingRightError
+from kafkakit.core.findings import minor_version, shorten, stops_above_replicas
 from kafkakit.core.lease import (
     ASSIGNER_LEASE,
     HeldLease,
@@ -35,7 +38,8 @@ from kafkakit.core.lease import (
     pacer_lease,
 )
 from kafkakit.core.model import TopicPartition, cluster_tags_root
-from kafkakit.core.text import shell_command
+from kafkakit.core.quantities import count_of
+from kafkakit.core.text import few_of, shell_command
 from kafkakit.execution.act.journal_files import pacer_lines
 from kafkakit.execution.act.leases import read_lease
 from kafkakit.execution.act.run_journal import read_run_state
@@ -49,6 +53,7 @@ from kafkakit.ports.stores import ControlStore
 from kafkakit.status.act.objects import min_isr_of_topics
 from kafkakit.status.decide.delays import (
     STOPPED,
+    UNREADABLE,
     GroupDelay,
     MeasuredDelays,
     delays_of,
@@ -58,7 +63,6 @@ from kafkakit.status.decide.delays import (
 from kafkakit.status.decide.history import StatusHistory, encode_history, read_history, with_reading
 from kafkakit.status.decide.ignore import NOTHING_IGNORED, IgnoreRules
 from kafkakit.status.decide.judgement import (
-    ESSENTIAL,
     ClusterReading,
     ClusterStatus,
     LintSummary,
@@ -79,6 +83,9 @@ PROTOCOL_VERSION = "inter.broker.protocol.version"
 HISTORY_LIMIT_BYTES = 4 << 20
 PROBES_AT_ONCE = 16
 RATE_WINDOW_S = 30.0
+SIGHT_EVERY_S, HIDDEN_EVERY_S, SETTINGS_EVERY_S = 600.0, 60.0, 300.0
+FEW_REPLICAS = 2
+GONE = "UnknownTopicOrPartitionError"
 T = TypeVar("T")
 
 
@@ -129,7 +136,8 @@ class UnreadableCluster:
 
     def read(self) -> ClusterReading:
         """A reading without anything but the reason."""
-        parts = tuple(Part(name=name, error=self._error.message, code=self._error.exit_code) for name in ESSENTIAL)
+        names = (PartName.BROKERS, PartName.PARTITIONS)
+        parts = tuple(Part(name=name, error=self._error.message, code=self._error.exit_code) for name in names)
         return ClusterReading(profile=self._name, at=self._clock.now(), parts=parts)
 
     def close(self) -> None:
@@ -145,6 +153,7 @@ class StatusReader:
         self._groups: GroupAdmin | None = None
         self._log: LogReader | None = None
         self._observer: StatusObserver | None = None
+        self._sight, self._minima = TopicSight(), MinimaAboveReplicas()
         self._pool = ThreadPoolExecutor(3)
 
     def close(self) -> None:
@@ -165,12 +174,14 @@ class StatusReader:
         info = control.info
         of_certificates = self._pool.submit(self._read_certificates, parts[2], info)
         of_others = self._pool.submit(self._read_others, parts[3], info)
+        control = self._completed(parts[0], control)
         (groups, seen), others = of_groups.result(), of_others.result()
+        is_partial = any(part.name is PartName.GROUPS and part.error for part in parts[1].parts)
         return replace(
             control,
             at=at,
             groups=groups,
-            lag=merged_delays(seen, others.measured, groups),
+            lag=merged_delays(seen, others.measured, groups, is_partial=is_partial),
             measured=others.measured,
             services=others.services,
             certificates=of_certificates.result(),
@@ -210,6 +221,30 @@ class StatusReader:
             versions=parts.read(PartName.VERSIONS, lambda: versions_of(admin, alive)),
         )
 
+    def _completed(self, parts: "PartReader", reading: ClusterReading) -> ClusterReading:
+        """The reading with what only some clusters need: hidden topics, minima above replicas, moves in a broker."""
+        info, found, view = reading.info, reading.partitions, reading.moves
+        if info is None:
+            return reading
+        admin = self._opened_admin()
+        if found is not None:
+            now_s = self._sources.clock.monotonic()
+            is_whole = bool(parts.read(PartName.PARTITIONS, lambda: self._sight.is_whole(admin, info, found, now_s)))
+            stopped = parts.read(PartName.PARTITIONS, lambda: self._minima.above_replicas(admin, info, found, now_s))
+            states = parts.read(PartName.PARTITIONS, lambda: admin.partition_states(stopped)) if stopped else {}
+            unwell = {**(states or {}), **found.unwell}
+            reading = replace(
+                reading,
+                is_whole=is_whole,
+                min_isr={**(stopped or {}), **reading.min_isr},
+                partitions=replace(found, unwell=dict(sorted(unwell.items()))) if states else found,
+            )
+        if reading.rates and view is not None and not (view.moves or view.inside):
+            observer, throttled = self._observer_of(info), sorted(reading.rates)
+            looked = parts.read(PartName.MOVES, lambda: observer.look_inside(throttled))
+            reading = replace(reading, moves=looked)
+        return reading
+
     def _opened_admin(self) -> ClusterAdmin:
         if self._admin is None:
             self._admin = self._sources.open_admin()
@@ -234,7 +269,11 @@ class StatusReader:
     ) -> tuple[tuple[GroupListing, ...] | None, tuple[GroupDelay, ...] | None]:
         def listed() -> tuple[GroupListing, ...]:
             self._groups = self._groups or self._sources.open_groups()
-            return self._groups.answered_groups().groups
+            answered = self._groups.answered_groups()
+            if answered.silent:
+                why = next(iter(answered.silent.values()))
+                parts.note(PartName.GROUPS, f"groups of broker {few_of(sorted(answered.silent))} are not known: {why}")
+            return answered.groups
 
         groups, opened = parts.read(PartName.GROUPS, listed), self._groups
         if groups is None or opened is None:
@@ -313,10 +352,90 @@ class PartReader:
         )
         return found
 
+    def note(self, name: PartName, error: str) -> None:
+        """A part of which something, but not all, is read."""
+        earlier = self._parts.get(name, Part(name=name))
+        self._parts[name] = replace(earlier, error=earlier.error or error)
+
     def same(self, *names: PartName) -> None:
         """More parts that failed as the last one did."""
         last = self.parts[-1]
         self._parts |= {name: replace(last, name=name, took_ms=0) for name in names}
+
+
+class TopicSight:
+    """Whether all topics are seen: the list of all topics silently lacks those that the caller may not see.
+
+    From Kafka 4.1 on their names are listed; before, log dirs tell of them, but for topics whose brokers are all down.
+    With full rights that is read only where a broker is down that seems to hold nothing.
+    """
+
+    def __init__(self) -> None:
+        self._names: frozenset[str] = frozenset()
+        self._read_s: float | None = None
+        self._is_all = self._has_answers = self._is_hidden = False
+
+    def is_whole(self, admin: ClusterAdmin, info: ClusterInfo, found: PartitionHealth, now_s: float) -> bool:
+        """True where it is certain; `MissingRightError` where topics are hidden, or may be and it matters."""
+        empty = [b.id for b in info.brokers if not b.is_alive and not found.replicas.get(b.id)]
+        rights, is_new = info.operations, (minor_version(info.kafka_version) or (0, 0)) >= (4, 1)
+        lists_names = is_new and (rights is None or "describe_configs" in rights)
+        has_all = rights is None or "cluster_action" in rights
+        if has_all and found.topics and not empty and not lists_names:
+            return False
+        every_s = HIDDEN_EVERY_S if empty or self._is_hidden else SIGHT_EVERY_S
+        if self._read_s is None or now_s - self._read_s >= every_s:
+            self._has_answers = self._read(admin, info, lists_names=lists_names)
+            self._is_all = self._has_answers and (lists_names or has_all)
+            self._read_s = now_s
+        self._refuse_hidden(admin, sorted(self._names - found.of_topics.keys()))
+        if empty and self._has_answers and not self._is_all:
+            raise MissingRightError(
+                f"broker {few_of(empty)} is down, and topics on it may be hidden",
+                hint="grant DESCRIBE on all topics and DESCRIBE_CONFIGS on the cluster to this user",
+            )
+        return self._is_all
+
+    def _refuse_hidden(self, admin: ClusterAdmin, missing: Sequence[str]) -> None:
+        self._is_hidden = False
+        try:
+            if missing:
+                admin.partition_states(missing)  # those that were made or deleted meanwhile are not refused
+        except MissingRightError:
+            self._is_hidden = True
+            raise MissingRightError(
+                f"{count_of(len(missing), 'topic')} not visible: {shorten(missing)}",
+                hint="grant DESCRIBE on all topics to this user",
+            ) from None
+
+    def _read(self, admin: ClusterAdmin, info: ClusterInfo, *, lists_names: bool) -> bool:
+        if lists_names:
+            self._names = admin.topic_names()
+            return True
+        answers = admin.log_dirs([b.id for b in info.brokers if b.is_alive])
+        self._names = frozenset(key.topic for answer in answers.values() for key in answer.replicas)
+        return not any(answer.error for answer in answers.values())
+
+
+class MinimaAboveReplicas:
+    """Topics with few replicas whose minimum is above their number, which stops acks=all before Kafka 3.7."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+        self._due_s = 0.0
+
+    def above_replicas(
+        self, admin: ClusterAdmin, info: ClusterInfo, found: PartitionHealth, now_s: float
+    ) -> dict[str, int]:
+        """The minimum of each of those topics; settings are read again every `SETTINGS_EVERY_S`."""
+        if not stops_above_replicas(info.kafka_version):
+            return {}
+        if now_s >= self._due_s:
+            self._known, self._due_s = {}, now_s + SETTINGS_EVERY_S
+        few = {name: count.replication for name, count in found.of_topics.items() if count.replication <= FEW_REPLICAS}
+        asked = few.keys() - self._known.keys()
+        self._known |= {**dict.fromkeys(asked, 0), **min_isr_of_topics(admin, asked)}
+        return {name: self._known[name] for name, replicas in few.items() if self._known[name] > replicas}
 
 
 def min_isr_of_unwell(admin: ClusterAdmin, partitions: PartitionHealth) -> dict[str, int]:
@@ -339,19 +458,24 @@ def versions_of(admin: ClusterAdmin, brokers: Collection[int]) -> dict[int, str]
 
 
 def lag_of_empty(groups: GroupAdmin, log: LogReader, listed: Sequence[GroupListing]) -> Iterator[GroupDelay]:
-    """Groups that have commits behind the end of a log and nobody who reads: as a killed application leaves them."""
+    """Groups that have commits behind the end of a log and nobody who reads: as a killed application leaves them.
+
+    One whose partitions cannot all be read is among them, as `UNREADABLE` where no lag is seen in the others.
+    """
     empty = groups_compared(listed)
     commits: dict[str, Mapping[TopicPartition, CommittedOffset | ItemError]] = {g: groups.committed(g) for g in empty}
     wanted = {key for found in commits.values() for key in found}
     spans = log.spans(wanted) if wanted else {}
     for group, found in commits.items():
-        lag = 0
+        lag, is_known = 0, True
         for key, commit in found.items():
             span = spans.get(key)
             if isinstance(commit, CommittedOffset) and isinstance(span, LogSpan):
                 lag += max(0, span.end - max(commit.offset, span.start))
-        if lag:
-            yield GroupDelay(group=group, status=STOPPED, lag=lag)
+            elif not (isinstance(span, ItemError) and span.name == GONE):
+                is_known = False
+        if lag or not is_known:
+            yield GroupDelay(group=group, status=STOPPED if lag else UNREADABLE, lag=lag or None)
 
 
 def lint_result(kept: KeptFindings | None) -> LintSummary | None:
@@ -424,6 +548,8 @@ class HistoryFile:
         history = self._known.get(cluster_id) or self._load(cluster_id)
         status = judge_cluster(reading, history)
         kept = with_reading(history, reading.at, status.findings, reading.disks)
+        if any(not part.is_denied for part in status.unread):  # what it would have told may stand as before
+            kept = msgspec.structs.replace(kept, since={**history.since, **kept.since})
         self._known[cluster_id] = kept
         with suppress(KafkakitError, OSError):
             self._write_file(self._path(cluster_id), encode_history(kept))

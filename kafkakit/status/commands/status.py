@@ -46,7 +46,9 @@ class StatusRequest:
     )
     watch: bool = option(False, "--watch", "-w", help="Read again every 5 seconds until Ctrl-C.")
     until_ok: bool = option(
-        False, "--until-ok", help="Read again until there is no finding of --fail-on; --timeout limits the wait."
+        False,
+        "--until-ok",
+        help="Read again until all is known and there is no finding of --fail-on; --timeout limits the wait.",
     )
     fail_on: FailOn = option(
         FailOn.ERROR, "--fail-on", help="Exit with 1 for a finding of this severity or a worse one."
@@ -128,8 +130,8 @@ class StatusClusters:
 def status(ctx: typer.Context, request: StatusRequest) -> int:
     """Show on one screen what is wrong with a cluster, worst first, each with the command that shows more or mends it.
 
-    Exits with 0 when there is no error, 1 when there is one, 75 when brokers or partitions cannot be read, 2 for
-    a login or settings that are refused.
+    Exits with 0 when there is no error, 1 when there is one, 75 when brokers, controllers or partitions cannot be
+    read, 2 for a login or settings that are refused.
 
     Examples:
 
@@ -147,7 +149,7 @@ def status(ctx: typer.Context, request: StatusRequest) -> int:
         clusters = _watch(cli, readers, request) if request.watch or request.until_ok else _read_all(cli, readers)
     if request.nagios:
         return finish(cli, nagios_report(clusters, fail_on=request.fail_on))
-    report = status_report(clusters, fail_on=request.fail_on, width=_width(), is_fleet=request.clusters is not None)
+    report = status_report(clusters, fail_on=request.fail_on, width=_width(), is_fleet=request.is_fleet)
     return finish(cli, report)
 
 
@@ -170,7 +172,8 @@ def _watch(cli: CliContext, readers: Sequence[Reader], request: StatusRequest) -
         while True:
             began_s = clock.monotonic()
             clusters = _read_all(cli, readers)
-            if request.until_ok and exit_code(clusters, request.fail_on) is ExitCode.DONE:
+            is_known = not any(cluster.unread for cluster in clusters)
+            if request.until_ok and is_known and exit_code(clusters, request.fail_on) is ExitCode.DONE:
                 return clusters
             report = status_report(clusters, fail_on=request.fail_on, width=_width(), is_fleet=request.is_fleet)
             line = watch_line(clusters)
@@ -261,7 +264,8 @@ def cluster_sources(cli: CliContext, stack: ExitStack, choice: StatusClusters, r
 
     def lease(cluster_id: str) -> HeldLease | None:
         holder = partial(locked_by, session.host_lock(cluster_id))
-        return LeaseReader(lambda: session.control, cluster_id, life_of, holder, cli.output).read()
+        reader = LeaseReader(lambda: session.control, cluster_id, life_of, holder, cli.output)
+        return reader.read() or (None if reader.is_known else HeldLease(is_known=False))
 
     def lint(cluster_id: str) -> LintSummary | None:
         try:

@@ -17,7 +17,7 @@ from kafkakit.status.decide.ignore import IgnoreRules
 if TYPE_CHECKING:
     from kafkakit.streams.lag.api import LimitRules, SavedGroups
 
-STOPPED, EXPIRED = "stopped", "lost"
+STOPPED, EXPIRED, UNREADABLE = "stopped", "lost", "unknown"
 MOST_EMPTY_GROUPS = 200
 """Of more groups without members than these, only a monitor tells which have something left to read."""
 OLD_S = 300.0
@@ -100,12 +100,16 @@ def _join(one: GroupDelay, other: GroupDelay) -> GroupDelay:
 
 
 def merged_delays(
-    seen: Sequence[GroupDelay] | None, measured: MeasuredDelays | None, listed: Sequence[GroupListing] | None
+    seen: Sequence[GroupDelay] | None,
+    measured: MeasuredDelays | None,
+    listed: Sequence[GroupListing] | None,
+    *,
+    is_partial: bool = False,
 ) -> tuple[GroupDelay, ...] | None:
     """What a monitor measured with what is seen now; None where neither is known.
 
     `seen` are groups without members that have something left to read. A group that a monitor saw stop and that has
-    members again, or nothing left to read, is not stopped.
+    members again, or nothing left to read, is not stopped. With `is_partial` a group that is not listed may be there.
     """
     if measured is None:
         return None if seen is None else tuple(seen)
@@ -115,8 +119,12 @@ def merged_delays(
     compared, found = frozenset(groups_compared(listed or ())), {one.group: one for one in seen}
     for one in measured.groups:
         now = found.get(one.group)
-        if now is not None:
+        if now is not None and now.status == UNREADABLE:
+            found[one.group] = one
+        elif now is not None:
             found[one.group] = replace(one, status=EXPIRED if one.status == EXPIRED else now.status, lag=now.lag)
+        elif one.group not in states and is_partial:
+            found[one.group] = one
         elif one.group not in states or one.group in compared:
             continue  # it is deleted, or has nothing left to read
         elif one.status == STOPPED and states[one.group] is not GroupState.EMPTY:
@@ -129,6 +137,12 @@ def merged_delays(
 def groups_compared(listed: Sequence[GroupListing]) -> list[str]:
     """The groups without members whose commits are compared with the ends of logs at each reading."""
     return [g.group for g in listed if g.state is GroupState.EMPTY][:MOST_EMPTY_GROUPS]
+
+
+def uncompared_words(listed: Sequence[GroupListing]) -> str:
+    """How many groups without members are not compared; empty for none."""
+    left = sum(g.state is GroupState.EMPTY for g in listed) - MOST_EMPTY_GROUPS
+    return f"{left} of the empty groups not compared with their logs (a lag monitor does that)" if left > 0 else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +189,7 @@ class GroupTrouble:
             if part:
                 yield GROUP_STATE.finding(
                     "groups", f"{count_of(len(part), 'group')} rebalancing: {shorten(part)}", self.show(part[0]),
-                    len(part), tuple(part),
+                    len(part), tuple(part), tuple(part),
                 )  # fmt: skip
 
 

@@ -1,8 +1,9 @@
 """What the readings of a cluster come to: one word for its health, findings worst first, and figures of each part.
 
 An error is what clients fail of, or what puts data at risk now; a warning what one more fault turns into that; a note
-is worth knowing. What could not be read is not known, and never looks good: a cluster whose brokers or partitions were
-not read has no health but `unknown`, unless what was read is an error already.
+is worth knowing. What could not be read is not known, and never looks good: a cluster whose brokers, controllers or
+partitions were not read has no health but `unknown`, unless what was read is an error already; with another part that
+was not read it has `warning` at best.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -43,15 +44,21 @@ from kafkakit.status.decide.delays import (
     GroupTrouble,
     MeasuredDelays,
 )
-from kafkakit.status.decide.history import NO_HISTORY, StatusHistory, age_s, disk_left_s, disk_use, used_share
+from kafkakit.status.decide.history import NO_HISTORY, StatusHistory, age_s, disk_use
 from kafkakit.status.decide.ignore import NOTHING_IGNORED, IgnoreRules
 from kafkakit.status.decide.surroundings import (
     CERTIFICATE,
+    DIR_OFFLINE,
+    DISK,
+    NO_CONTROLLER,
+    QUORUM_LAG,
     SERVICE_STOPPED,
     VERSIONS,
     SeenService,
     certificate_findings,
+    disk_findings,
     moves_words,
+    quorum_findings,
     service_findings,
     version_findings,
 )
@@ -87,7 +94,7 @@ class PartName(StrEnum):
     VERSIONS = "versions"
 
 
-ESSENTIAL = (PartName.BROKERS, PartName.PARTITIONS)
+ESSENTIAL = (PartName.BROKERS, PartName.CONTROLLER, PartName.PARTITIONS)
 """Without these nothing can be said of a cluster's health."""
 
 
@@ -128,7 +135,8 @@ class ClusterReading:
     broker's replication throttles, `certificates` when that of each broker's listener ends (empty without TLS).
     `measured` is what a lag monitor found, which `lag` has joined with what is seen now. `services` are kafkakit's own
     that ever led, and `versions` the protocol version of each broker, of those before Kafka 4.
-    `sandbox` names the sandbox that it is, whose brokers kafkakit can start; empty for other clusters.
+    `sandbox` names the sandbox that it is, whose brokers kafkakit can start; empty for other clusters. `is_whole`: no
+    topic is hidden for want of rights, which is made sure of where it matters.
     """
 
     profile: str
@@ -152,6 +160,7 @@ class ClusterReading:
     operations: tuple[OpenOperation, ...] | None = None
     program: str = "kafkakit"
     sandbox: str = ""
+    is_whole: bool = False
     ignore: IgnoreRules = NOTHING_IGNORED
 
     def failure_of(self, name: PartName) -> str:
@@ -237,15 +246,20 @@ class ClusterStatus:
         """The worst finding in a word, or why nothing is known."""
         if self.health is Health.UNKNOWN:
             return next((part.error for part in self.unread if part.name in ESSENTIAL), "")
-        return self.findings[0].rule if self.findings else ""
+        told = [f.rule for f in self.findings if f.severity is not Severity.NOTE]
+        return next(iter(told), self.unread_words or (self.findings[0].rule if self.findings else ""))
+
+    @property
+    def unread_words(self) -> str:
+        """How many parts are not known, and which; empty for none."""
+        names = [part.name.value for part in self.unread]
+        return f"{count_of(len(names), 'part')} not known: {shorten(names)}" if names else ""
 
 
 def _rule(name: str, severity: Severity, about: str, repair: str = "") -> Rule:
     return Rule(name=name, severity=severity, about=about, repair=repair)
 
 
-NO_CONTROLLER = _rule("no-controller", Severity.ERROR, "the quorum has a leader")
-QUORUM_LAG = _rule("quorum-lag", Severity.WARNING, "voters have what the leader has")
 BROKER_DOWN = _rule("broker-down", Severity.ERROR, "every broker with replicas is alive")
 BROKER_HANGS = _rule("broker-hangs", Severity.ERROR, "every live broker answers")
 OFFLINE = _rule("offline", Severity.ERROR, "every partition has a leader that is alive")
@@ -253,8 +267,6 @@ UNDER_MIN_ISR = _rule("under-min-isr", Severity.ERROR, "producers with acks=all 
 AT_MIN_ISR = _rule("at-min-isr", Severity.WARNING, "one more broker may go without stopping producers")
 UNDER_REPLICATED = _rule("under-replicated", Severity.WARNING, "all replicas are in sync")
 NOT_PREFERRED = _rule("not-preferred", Severity.NOTE, "partitions are led by the first of their replicas")
-DIR_OFFLINE = _rule("dir-offline", Severity.ERROR, "all log dirs are online")
-DISK = _rule("disk", Severity.WARNING, "disks have room")
 MOVE_STALLED = _rule("move-stalled", Severity.WARNING, "moves make progress")
 MOVING = _rule("moving", Severity.NOTE, "nothing moves")
 LEFT_THROTTLE = _rule("leftover-throttle", Severity.WARNING, "no throttle is set without moves")
@@ -293,7 +305,8 @@ def _health(reading: ClusterReading, findings: Sequence[Finding]) -> Health:
         return Health.ERROR
     if any(reading.failure_of(name) for name in ESSENTIAL):
         return Health.UNKNOWN
-    return Health.WARNING if any(f.severity is Severity.WARNING for f in findings) else Health.OK
+    is_partly_known = any(part.error for part in reading.parts)
+    return Health.WARNING if is_partly_known or any(f.severity is Severity.WARNING for f in findings) else Health.OK
 
 
 def overall(clusters: Iterable[ClusterStatus]) -> Health:
@@ -303,7 +316,7 @@ def overall(clusters: Iterable[ClusterStatus]) -> Health:
 
 
 def exit_code(clusters: Sequence[ClusterStatus], fail_on: FailOn) -> ExitCode:
-    """1 for a finding at the limit or a missing right for brokers or partitions, else 75 for what is unknown.
+    """1 for a finding at the limit or a missing right for an essential part, else 75 for one that is unknown.
 
     2 where nothing but settings and logins keeps it from being known.
     """
@@ -414,18 +427,7 @@ class _Judge:
             if info is not None and info.controller_id is None and not self._reading.failure_of(PartName.CONTROLLER):
                 yield NO_CONTROLLER.finding("cluster", "no controller: nothing can be changed", self._show("doctor"))
             return
-        if quorum.leader is None:
-            yield NO_CONTROLLER.finding(
-                "controllers", "no controller leads: nothing can be changed", self._show("cluster describe")
-            )
-        late = [v for v in quorum.voters if (v.behind_ms or 0) > self._limits.voter_behind_ms]
-        if late:
-            names = ", ".join(f"{v.id} is {format_rough_time((v.behind_ms or 0) / 1000)} behind" for v in late[:3])
-            severity = Severity.ERROR if 2 * (len(quorum.voters) - len(late)) <= len(quorum.voters) else None
-            message = f"{'voter' if len(late) == 1 else 'voters'} {names}"
-            yield _as(QUORUM_LAG, severity).finding(
-                "controllers", message, self._show("cluster describe"), len(late), tuple(str(v.id) for v in late)
-            )
+        yield from quorum_findings(quorum, self._limits.voter_behind_ms, self._show("cluster describe"))
 
     def _of_brokers(self) -> Iterator[Finding]:
         if self._reading.info is None:
@@ -446,6 +448,10 @@ class _Judge:
                     f"broker {number}", f"{number}{rack} is alive but does not answer: {why}", show
                 )
             elif self._reading.partitions is not None and not holding.get(number):
+                if not self._reading.is_whole:
+                    message = f"{number}{rack} is down; no replica of it is seen, but topics may be hidden"
+                    yield _as(BROKER_DOWN, Severity.WARNING).finding(f"broker {number}", message, show)
+                    continue
                 # Nothing is missing without it: it waits to be taken off the list.
                 gone = self._show("broker decommission", str(number))
                 yield _as(BROKER_DOWN, Severity.NOTE).finding(
@@ -466,6 +472,8 @@ class _Judge:
         for key in keys:
             state = self._unwell[key]
             missing = [b for b in self._without_moves(key) if b not in state.isr]
+            if not missing:
+                return ""  # its topic asks for more replicas than it has
             others = [b for b in self._brokers if self._is_alive(b) and b not in state.replicas]
             if any(self._is_alive(b) and b not in lost for b in missing) or len(others) < len(missing):
                 return ""
@@ -557,7 +565,10 @@ class _Judge:
             message = f"{count_of(len(keys), 'partition')}{above}: {shorten(names)}"
         # A broker that restarts is back sooner than copies are made: only what stops clients is worth them.
         mend = self._repair(keys) if rule is UNDER_MIN_ISR else ""
-        return rule.finding("partitions", message, mend or self._show("partition describe", names[0]), len(keys), names)
+        parts = tuple(sorted(f"{key.topic}/{key.partition}" for key in keys))  # other ones have not stood for as long
+        return rule.finding(
+            "partitions", message, mend or self._show("partition describe", names[0]), len(keys), names, parts
+        )
 
     def _offline_words(self, key: TopicPartition) -> str:
         replicas = ", ".join(f"{b}{'' if self._is_alive(b) else ' (down)'}" for b in self._unwell[key].replicas)
@@ -578,27 +589,15 @@ class _Judge:
     # -- disks, moves, throttles
 
     def _of_disks(self) -> Iterator[Finding]:
-        for number, answer in sorted((self._reading.disks or {}).items()):
-            show = self._show("broker describe", str(number))
-            for place in answer.log_dirs:
-                if place.error:
-                    yield DIR_OFFLINE.finding(
-                        f"broker {number} {place.path}",
-                        f"{number} {place.path} is offline: {place.error}",
-                        self._start(number),
-                    )
-                    continue
-                share = used_share(place)
-                if share is None:
-                    continue
-                left_s = disk_left_s(self._history, number, place, self._reading.at)
-                soon = left_s is not None and left_s < self._limits.disk_left_s
-                if share >= self._limits.disk_warning or soon:
-                    severity = Severity.ERROR if share >= self._limits.disk_error or soon else Severity.WARNING
-                    left = "" if left_s is None else f"; {format_rough_time(left_s)} left at this rate"
-                    yield _as(DISK, severity).finding(
-                        f"broker {number} {place.path}", f"{number} {place.path} is {share:.0%} full{left}", show
-                    )
+        limits = self._limits
+        return disk_findings(
+            self._reading.disks or {},
+            self._reading.at,
+            self._history,
+            show=lambda broker: self._show("broker describe", str(broker)),
+            start=self._start,
+            limits=(limits.disk_warning, limits.disk_error, limits.disk_left_s),
+        )
 
     def _of_moves(self) -> Iterator[Finding]:
         view = self._reading.moves

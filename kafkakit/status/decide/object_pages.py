@@ -1,9 +1,13 @@
 """The pages of one topic, partition, group or broker, and the lists of topics and groups."""
 
-from kafkakit.core.cluster_facts import ItemError, LogSpan, TopicCount
+from collections.abc import Iterator
+
+from kafkakit.core.cluster_facts import GroupListing, ItemError, LogSpan, TopicCount
+from kafkakit.core.findings import shorten
 from kafkakit.core.quantities import count_of, format_bytes, format_rough_time
 from kafkakit.core.text import shell_command
-from kafkakit.status.decide.judgement import BrokerStatus
+from kafkakit.status.decide.delays import UNREADABLE, GroupDelay, groups_compared, uncompared_words
+from kafkakit.status.decide.judgement import BrokerStatus, ClusterReading, PartName
 from kafkakit.status.decide.objects import (
     BrokerDetail,
     GroupDetail,
@@ -27,6 +31,7 @@ from kafkakit.status.decide.page_parts import (
     UiPage,
     UiTable,
     broker_severity,
+    cut_words,
     link_to,
     number_text,
     page_of,
@@ -229,7 +234,9 @@ def topic_page(view: ClusterView, facts: TopicDetail, address: Address) -> UiPag
     program = view.status.reading.program if view.status else "kafkakit"
     sections = [
         PageSection(id="facts", facts=pairs),
-        PageSection(id="grid", title="Partitions", grid=grid if len(rows) > 1 else ()),
+        PageSection(
+            id="grid", title="Partitions", words=cut_words(len(rows), MOST_CELLS), grid=grid if len(rows) > 1 else ()
+        ),
         PageSection(
             id="list", table=UiTable(caption="Partitions, worst first", columns=columns, rows=made), pager=pager
         ),
@@ -275,7 +282,7 @@ def partition_page(view: ClusterView, facts: PartitionDetail) -> UiPage:
         ("State", PageMark(row.word.value, _WORD_SEVERITY[row.word.value])),
         ("Leader", "none" if row.leader is None else str(row.leader)),
         ("Offsets", ends),
-        ("acks=all needs", UNKNOWN if facts.minimum is None else str(min(facts.minimum, len(row.replicas)))),
+        ("acks=all needs", number_text(facts.needed)),
         ("Producers with an id", UNKNOWN if facts.producers is None else str(len(facts.producers))),
         ("Throttled by", ", ".join(facts.throttled) or "nothing"),
     ]
@@ -322,12 +329,13 @@ def partition_page(view: ClusterView, facts: PartitionDetail) -> UiPage:
 
 def groups_page(view: ClusterView, address: Address) -> UiPage:
     """All groups, furthest behind first."""
-    listed = view.status.reading.groups if view.status else None
-    if listed is None:
+    reading = view.status.reading if view.status else None
+    listed = reading.groups if reading else None
+    if reading is None or listed is None:
         return page_of(
             view, f"Groups of {view.name}", "groups", [PageSection(id="list", words=["The groups are not known."])]
         )
-    lag = {one.group: one for one in (view.status.reading.lag if view.status else None) or ()}
+    lag = {one.group: one for one in reading.lag or ()}
     states = sorted({g.state.value for g in listed})
     found = [g for g in listed if address.text in g.group and address.state in ("", g.state.value)]
     found.sort(key=lambda g: (-(lag[g.group].lag or lag[g.group].time_lag_ms or 0) if g.group in lag else 0, g.group))
@@ -340,47 +348,83 @@ def groups_page(view: ClusterView, address: Address) -> UiPage:
         PageColumn("In time", True, 2),
         PageColumn("Type", False, 3),
     ]
+    compared = frozenset(groups_compared(listed) if reading.lag is not None else ())
     rows: Rows = []
     for group in found[part]:
         one = lag.get(group.group)
-        time = "-" if one is None or one.time_lag_ms is None else format_rough_time(one.time_lag_ms / 1000)
-        word = (
-            one.status if one and one.status in ("stopped", "stalled", "lost") else group.state.value.replace("_", " ")
-        )
-        severity = {"lost": "error", "stopped": "warning", "stalled": "warning", "stable": "ok"}.get(word, "note")
+        is_seen = group.group in compared or (reading.measured is not None and not reading.failure_of(PartName.LAG))
         rows.append(
             (
                 group.group,
                 [
                     Link(group.group, link_to(view, "groups", group.group)),
-                    PageMark(word, severity),
-                    "-" if one is None else number_text(one.lag),
-                    time,
+                    _group_mark(group, one),
+                    ("-" if is_seen else UNKNOWN) if one is None else number_text(one.lag),
+                    "-" if one is None or one.time_lag_ms is None else format_rough_time(one.time_lag_ms / 1000),
                     group.type.value,
                 ],
             )
         )
     choices = [("all", f"{path}?{address.query(state='', page=1)}", not address.state)]
     choices += [(s.replace("_", " "), f"{path}?{address.query(state=s, page=1)}", s == address.state) for s in states]
-    behind = sum(one.status in ("stopped", "stalled", "lost") for one in lag.values())
-    title = (
-        f"{count_of(len(listed), 'group')} of {view.name}: {f'{behind} without progress' if behind else 'none stopped'}"
-    )
+    title = f"{count_of(len(listed), 'group')} of {view.name}: {_groups_words(reading)}"
     table = UiTable(
         caption=f"Groups: {count_of(len(found), 'group')}", columns=columns, rows=rows, empty="No group is found."
     )
-    return page_of(
-        view,
-        title,
-        "groups",
-        [PageSection(id="list", search=Search(text=address.text, choices=choices), table=table, pager=pager)],
-    )
+    sections = [
+        PageSection(id="known", words=list(_unknown_of_groups(reading))),
+        PageSection(id="list", search=Search(text=address.text, choices=choices), table=table, pager=pager),
+    ]
+    return page_of(view, title, "groups", sections)
+
+
+_NO_PROGRESS = ("stopped", "stalled", "lost")
+
+
+def _group_mark(group: GroupListing, delay: GroupDelay | None) -> PageMark:
+    """The worst that is known of a group."""
+    if delay is not None and delay.status in _NO_PROGRESS:
+        is_error = delay.status == "lost" or delay.is_critical
+        return PageMark(delay.status, "error" if is_error else "warning")
+    if delay is not None and delay.over_limit:
+        return PageMark("over its limit", "error" if delay.is_critical else "warning")
+    word = group.state.value.replace("_", " ")
+    return PageMark(word, "ok" if word == "stable" else "note")
+
+
+def _groups_words(reading: ClusterReading) -> str:
+    """How the groups are, as far as that is known."""
+    lag = reading.lag or ()
+    behind = sum(one.status in _NO_PROGRESS for one in lag)
+    above = sum(bool(one.over_limit) and one.status not in _NO_PROGRESS for one in lag)
+    parts = [f"{behind} without progress"] if behind else []
+    parts += [f"{above} over a limit"] if above else []
+    if any(reading.failure_of(name) for name in (PartName.GROUPS, PartName.LAG, PartName.TIME_LAG)):
+        parts.append("not all is known")
+    return ", ".join(parts) or "none stopped"
+
+
+def _unknown_of_groups(reading: ClusterReading) -> Iterator[str]:
+    """What is not known of groups, or is old, in sentences."""
+    for name in (PartName.GROUPS, PartName.LAG, PartName.TIME_LAG):
+        if error := reading.failure_of(name):
+            yield f"{name.value}: {error}"
+    measured = reading.measured
+    if measured is not None and measured.is_old(reading.at):
+        yield f"Lag in time is {format_rough_time(measured.age_s(reading.at))} old: no monitor saves it any more."
+    if words := uncompared_words(reading.groups or ()):
+        yield f"{words}."
+    unreadable = [one.group for one in reading.lag or () if one.status == UNREADABLE]
+    if unreadable:
+        yield f"Not all partitions could be read of {count_of(len(unreadable), 'group')}: {shorten(unreadable)}."
 
 
 def group_page(view: ClusterView, facts: GroupDetail, address: Address) -> UiPage:
     """One group: its lag of the last hour, its members, and where it stands."""
     about = facts.description
     lag = [row.lag for row in facts.commits if row.lag is not None]
+    is_whole = not any(row.error for row in facts.commits)
+    behind = f"{'' if is_whole else 'at least '}{sum(lag):,}" if lag else UNKNOWN
     seen = [sample for sample in view.lag if facts.group in sample.lag]
     sections = [
         PageSection(
@@ -389,7 +433,7 @@ def group_page(view: ClusterView, facts: GroupDetail, address: Address) -> UiPag
                 ("State", about.state.value.replace("_", " ") if about else UNKNOWN),
                 ("Type", about.type.value if about else UNKNOWN),
                 ("Members", UNKNOWN if about is None else str(len(about.members))),
-                ("Behind", f"{sum(lag):,}" if lag else UNKNOWN),
+                ("Behind", behind),
                 ("Coordinator", UNKNOWN if about is None or about.coordinator is None else str(about.coordinator)),
             ],
         )
@@ -445,5 +489,5 @@ def group_page(view: ClusterView, facts: GroupDetail, address: Address) -> UiPag
             ],
         ),
     ]
-    behind = f"{sum(lag):,} records behind" if lag else "lag not known"
-    return page_of(view, f"{facts.group}: {behind}", "groups", sections)
+    words = f"{behind} records behind" if lag else "lag not known"
+    return page_of(view, f"{facts.group}: {words}", "groups", sections)

@@ -20,6 +20,7 @@ from kafkakit.core.cluster_facts import (
     ProducerState,
 )
 from kafkakit.core.errors import UsageError
+from kafkakit.core.findings import least_in_sync
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic, TopicPartition
 from kafkakit.core.query import topics_where
 from kafkakit.core.query_text import parse_query
@@ -46,12 +47,17 @@ def partition_word(
     leader: int | None,
     adding: Collection[int],
     minimum: int | None,
+    *,
+    stops: bool = False,
 ) -> PartitionWord:
-    """The worst that is true of a partition; `minimum` is its topic's `min.insync.replicas`, None if not known."""
+    """The worst that is true of a partition; `minimum` is its topic's `min.insync.replicas`, None if not known.
+
+    `stops` is what `stops_above_replicas` says of the brokers' version. Replicas that a move adds do not count.
+    """
     staying = [b for b in replicas if b not in adding]
     if leader is None:
         return PartitionWord.OFFLINE
-    needed = None if minimum is None else min(minimum, len(staying))
+    needed = None if minimum is None else least_in_sync(minimum, len(staying), stops=stops)
     if needed is not None and len(isr) < needed:
         return PartitionWord.UNDER_MIN_ISR
     if needed is not None and len(isr) == needed < len(staying):
@@ -79,12 +85,14 @@ class PartitionRow:
         return self.leader is not None and self.replicas[:1] == (self.leader,)
 
 
-def partition_row(key: TopicPartition, partition: Partition, minimum: int | None) -> PartitionRow:
+def partition_row(
+    key: TopicPartition, partition: Partition, minimum: int | None, *, stops: bool = False
+) -> PartitionRow:
     """The row of a snapshot's partition."""
     isr = partition.isr or ()
     return PartitionRow(
         key=key,
-        word=partition_word(partition.replicas, isr, partition.leader, partition.adding, minimum),
+        word=partition_word(partition.replicas, isr, partition.leader, partition.adding, minimum, stops=stops),
         leader=partition.leader,
         replicas=partition.replicas,
         isr=isr,
@@ -124,9 +132,9 @@ class TopicRow:
         return worst.value if worst is PartitionWord.OK else f"{self.words[worst]} {worst.value}"
 
 
-def topic_row(topic: Topic, minimum: int | None) -> TopicRow:
+def topic_row(topic: Topic, minimum: int | None, *, stops: bool = False) -> TopicRow:
     """The row of a snapshot's topic."""
-    rows = [partition_row(TopicPartition(topic.name, p.partition), p, minimum) for p in topic.partitions]
+    rows = [partition_row(TopicPartition(topic.name, p.partition), p, minimum, stops=stops) for p in topic.partitions]
     words: dict[PartitionWord, int] = {}
     for row in rows:
         if row.word is not PartitionWord.OK:
@@ -224,7 +232,7 @@ class ReplicaFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionDetail:
-    """All that is known of one partition."""
+    """All that is known of one partition; `needed` is how many must be in sync for acks=all."""
 
     row: PartitionRow
     minimum: int | None
@@ -232,6 +240,7 @@ class PartitionDetail:
     span: LogSpan | ItemError | None
     producers: tuple[ProducerState, ...] | None
     throttled: tuple[str, ...] = ()
+    needed: int | None = None
 
 
 def replica_facts(
@@ -298,11 +307,13 @@ def total_lag(rows: Iterable[CommitOfGroup]) -> int | None:
     return sum(known) if known else None
 
 
-def state_row(key: TopicPartition, state: PartitionState, adding: Collection[int], minimum: int | None) -> PartitionRow:
+def state_row(
+    key: TopicPartition, state: PartitionState, adding: Collection[int], minimum: int | None, *, stops: bool = False
+) -> PartitionRow:
     """The row of a partition as metadata shows it."""
     return PartitionRow(
         key=key,
-        word=partition_word(state.replicas, state.isr, state.leader, adding, minimum),
+        word=partition_word(state.replicas, state.isr, state.leader, adding, minimum, stops=stops),
         leader=state.leader,
         replicas=state.replicas,
         isr=state.isr,

@@ -145,6 +145,11 @@ class ClusterView:
     lag: Sequence[LagSample] = ()
     short: Sequence[int] = ()
 
+    @property
+    def health(self) -> Health:
+        """The health as far as the last reading knows it: unknown where that failed, or is too old."""
+        return Health.UNKNOWN if self.status is None or self.is_stale or self.failure else self.status.health
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
@@ -193,6 +198,11 @@ def rows_of_page(rows: Sequence[object], address: Address, path: str) -> tuple[s
     return slice(first, last), Pager(first=first + 1, last=last, total=total, before=before, after=after)
 
 
+def cut_words(total: int, shown: int) -> Sequence[str]:
+    """That a list is cut; nothing for one that is not."""
+    return [f"The first {shown:,} of {total:,} are shown."] if total > shown else ()
+
+
 # -- pictures
 
 
@@ -217,7 +227,7 @@ def page_of(view: ClusterView, title: str, active: str, sections: Iterable[PageS
         active=active,
         sections=[*_state_sections(view), *sections],
         base=view.base,
-        health=None if state is None else Health.UNKNOWN if view.is_stale else state.health,
+        health=None if state is None else view.health,
         at=None if state is None else state.reading.at,
         status=status,
     )
@@ -227,7 +237,7 @@ def _state_sections(view: ClusterView) -> Iterator[PageSection]:
     if view.status is None:
         words = [f"Nothing of {view.name} was read yet."]
         yield PageSection(id="state", words=[*words, view.failure] if view.failure else words)
-    elif view.is_stale:
+    elif view.is_stale or view.failure:
         why = view.failure or "the cluster does not answer"
         yield PageSection(id="state", words=[f"These figures are {format_rough_time(view.age_s)} old: {why}."])
 

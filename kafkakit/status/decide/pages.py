@@ -26,6 +26,7 @@ from kafkakit.status.decide.page_parts import (
     UiPage,
     UiTable,
     broker_severity,
+    cut_words,
     disk_meter,
     link_to,
     number_text,
@@ -38,14 +39,18 @@ from kafkakit.status.decide.page_parts import (
 from kafkakit.status.decide.surroundings import moves_words
 from kafkakit.streams.model.route import Route
 
+MOST_IN_RACKS, MOST_ROWS = 200, 500
+
 
 def fleet_page(views: Sequence[ClusterView]) -> UiPage:
     """All clusters, worst first."""
     order = list(Health)
-    known = [(v, Health.UNKNOWN if v.status is None or v.is_stale else v.status.health) for v in views]
+    known = [(v, v.health) for v in views]
     known.sort(key=lambda pair: (-order.index(pair[1]), pair[0].name))
-    bad = sum(health is Health.ERROR for _, health in known)
-    title = f"{count_of(len(views), 'cluster')}: {f'{bad} with errors' if bad else 'no errors'}"
+    bad, unread = (sum(health is each for _, health in known) for each in (Health.ERROR, Health.UNKNOWN))
+    told = [f"{bad} with errors"] if bad else []
+    told += [f"{unread} not known"] if unread else []
+    title = f"{count_of(len(views), 'cluster')}: {', '.join(told) or 'no errors'}"
     columns = [
         PageColumn("Cluster"),
         PageColumn("Health"),
@@ -70,7 +75,7 @@ def fleet_page(views: Sequence[ClusterView]) -> UiPage:
                     UNKNOWN if counts is None else counts.under_min_isr,
                     UNKNOWN if counts is None else counts.under_replicated,
                     _fullest(view.status),
-                    view.failure if view.status is None else view.status.worst,
+                    view.failure or (view.status.worst if view.status else ""),
                 ],
             )
         )
@@ -103,10 +108,15 @@ def overview_page(view: ClusterView) -> UiPage:
             id="findings",
             title="What is wrong" if told else "",
             findings=with_ages(status, told),
-            words=() if told or status.unread else ["Nothing is wrong."],
+            words=() if told or status.unread or view.health is Health.UNKNOWN else ["Nothing is wrong."],
         ),
         PageSection(id="figures", tiles=_tiles(view, status)),
-        PageSection(id="racks", title="Brokers by rack", table=_rack_table(view, status)),
+        PageSection(
+            id="racks",
+            title="Brokers by rack",
+            words=cut_words(len(status.brokers), MOST_IN_RACKS),
+            table=_rack_table(view, status),
+        ),
     ]
     if any(view.short):
         sections.append(
@@ -126,11 +136,14 @@ def overview_page(view: ClusterView) -> UiPage:
         sections.append(PageSection(id="services", title="Services of kafkakit", words=services))
     if status.ignored:
         sections.append(PageSection(id="ignored", words=[f"Findings: {status.ignored_words}."]))
-    return page_of(view, overview_title(view.name, status), "", sections)
+    return page_of(view, overview_title(view, status), "", sections)
 
 
-def overview_title(name: str, status: ClusterStatus) -> str:
-    """The worst that is true, in a sentence."""
+def overview_title(view: ClusterView, status: ClusterStatus) -> str:
+    """The worst that is true, in a sentence; what an earlier reading found is not what is true now."""
+    name = view.name
+    if view.health is Health.UNKNOWN and status.health is not Health.UNKNOWN:
+        return f"{name}: not known; {view.failure or 'the cluster does not answer'}"
     errors = [f for f in status.findings if f.severity is Severity.ERROR]
     warnings = [f for f in status.findings if f.severity is Severity.WARNING]
     if errors:
@@ -139,16 +152,16 @@ def overview_title(name: str, status: ClusterStatus) -> str:
         return f"{name}: not known; {status.worst}"
     if warnings:
         return f"{name}: {count_of(len(warnings), 'warning')}; {warnings[0].message}"
-    return f"{name} is healthy"
+    return f"{name}: {status.unread_words}" if status.unread else f"{name} is healthy"
 
 
 def _tiles(view: ClusterView, status: ClusterStatus) -> list[tuple[str, str, str]]:
     """Figures as (value, label, address)."""
     counts, reading = status.counts, status.reading
     moves = reading.moves
-    lock = UNKNOWN if moves is None else "free"
-    if moves is not None and moves.around.lease is not None and moves.around.lease.is_in_use:
-        lock = "held"
+    lease = moves.around.lease if moves else None
+    is_known = moves is not None and (lease is None or lease.is_known)
+    lock = UNKNOWN if not is_known else "held" if lease is not None and lease.is_in_use else "free"
     return [
         (_alive(status), "brokers alive", link_to(view, "brokers")),
         (UNKNOWN if counts is None else number_text(counts.total), "partitions", link_to(view, "topics")),
@@ -201,7 +214,7 @@ def _rack_table(view: ClusterView, status: ClusterStatus) -> UiTable:
                 ],
             )
         )
-    return UiTable(caption="Brokers by rack", columns=columns, rows=rows[:200], empty="No broker is known.")
+    return UiTable(caption="Brokers by rack", columns=columns, rows=rows[:MOST_IN_RACKS], empty="No broker is known.")
 
 
 _BROKER_SORTS: Mapping[str, Callable[[BrokerStatus], tuple[float, int]]] = {
@@ -280,7 +293,7 @@ def moves_page(view: ClusterView) -> UiPage:
         PageColumn("Run", False, 3),
     ]
     rows: Rows = []
-    for move in moves.moves[:500]:
+    for move in moves.moves[:MOST_ROWS]:
         name = f"{move.move.topic}/{move.move.partition}"
         for copy in move.copies:
             share = copy.copied_bytes / copy.total_bytes if copy.total_bytes and copy.copied_bytes is not None else None
@@ -314,6 +327,7 @@ def moves_page(view: ClusterView) -> UiPage:
     sections = [
         PageSection(
             id="moves",
+            words=cut_words(len(moves.moves), MOST_ROWS),
             table=UiTable(caption="Copies that are being made", columns=columns, rows=rows, empty="Nothing moves."),
         ),
         PageSection(
@@ -454,11 +468,14 @@ def streams_page(view: ClusterView, streams: Sequence[StreamEntry] | None, error
     table = UiTable(
         caption="Lanes of streams",
         columns=[PageColumn("Stream"), PageColumn("Lane"), PageColumn("Written to"), PageColumn("Under way", False, 2)],
-        rows=rows[:500],
+        rows=rows[:MOST_ROWS],
         empty="There is no stream. To make one: kafkakit streams create NAME",
     )
     return page_of(
-        view, f"{count_of(len(streams), 'stream')} of {view.name}", "streams", [PageSection(id="list", table=table)]
+        view,
+        f"{count_of(len(streams), 'stream')} of {view.name}",
+        "streams",
+        [PageSection(id="list", words=cut_words(len(rows), MOST_ROWS), table=table)],
     )
 
 

@@ -1,4 +1,4 @@
-"""What is around a cluster's data: kafkakit's own services, moves, certificates of brokers, and their versions.
+"""What is around a cluster's data: controllers, disks, kafkakit's own services, moves, certificates and versions.
 
 What is known of a service is its lease, which it renews while it leads: a service that never led is not spoken of.
 Clocks of hosts are compared here, which decides nothing: a service counts as silent only long after its lease has run
@@ -10,16 +10,22 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from kafkakit.core.cluster_facts import BrokerLogDirs, Quorum, Voter
 from kafkakit.core.findings import Finding, Rule, Severity, minor_version, shorten
 from kafkakit.core.lease import LeaseRecord, Life
 from kafkakit.core.quantities import count_of, format_bytes, format_rough_time
 from kafkakit.core.text import few_of, sanitize
 from kafkakit.execution.decide.status import StatusView
+from kafkakit.status.decide.history import StatusHistory, disk_left_s, used_share
 from kafkakit.status.decide.ignore import IgnoreRules
 
 SILENT_S, SILENT_TTLS = 60.0, 3
 """A lease that was not renewed for so long, and for so many of its terms, is of a service that is gone."""
 
+NO_CONTROLLER = Rule("no-controller", Severity.ERROR, "the quorum has a leader")
+QUORUM_LAG = Rule("quorum-lag", Severity.WARNING, "voters have what the leader has")
+DIR_OFFLINE = Rule("dir-offline", Severity.ERROR, "all log dirs are online")
+DISK = Rule("disk", Severity.WARNING, "disks have room")
 SERVICE_STOPPED = Rule("service-stopped", Severity.WARNING, "services that are needed run")
 CERTIFICATE = Rule("certificate", Severity.WARNING, "certificates do not end soon")
 VERSIONS = Rule("versions", Severity.NOTE, "all brokers run one version, and use all of it")
@@ -107,7 +113,7 @@ def certificate_findings(
         when = f"{verb} in {format_rough_time(left)}" if left > 0 else "expired"
         rule = Rule(CERTIFICATE.name, Severity.ERROR, CERTIFICATE.about) if first - now < error else CERTIFICATE
         message = f"{shorten(part)} {when} ({first:%Y-%m-%d})"
-        yield rule.finding("certificates", message, show(part[0]), len(part), tuple(part))
+        yield rule.finding("certificates", message, show(part[0]), len(part), tuple(part), tuple(part))
 
 
 def version_findings(
@@ -147,3 +153,64 @@ def moves_words(view: StatusView) -> str:
     if foreign:
         owners.append(f"{foreign} of another tool or host")
     return ", ".join(parts) + (f"; {'; '.join(owners)}" if owners else "")
+
+
+def late_voters(quorum: Quorum, limit_ms: int) -> list[Voter] | None:
+    """The voters that are further behind than `limit_ms`, or that the leader has not heard of while it has of others.
+
+    None where nothing is known of any voter: without a leader, and before Kafka 3.3.
+    """
+    if all(v.behind_ms is None for v in quorum.voters):
+        heard = [v for v in quorum.voters if v.behind_records is not None]
+        return [v for v in quorum.voters if v not in heard] or None if heard and quorum.leader is not None else None
+    return [v for v in quorum.voters if v.behind_ms is None or v.behind_ms > limit_ms]
+
+
+def quorum_findings(quorum: Quorum, limit_ms: int, show: str) -> Iterator[Finding]:
+    """A quorum without a leader, and voters that do not keep up; an error where no majority does."""
+    if quorum.leader is None:
+        yield NO_CONTROLLER.finding("controllers", "no controller leads: nothing can be changed", show)
+    late = late_voters(quorum, limit_ms)
+    if not late:
+        return
+
+    def words(voter: Voter) -> str:
+        if voter.behind_ms is None:
+            return f"{voter.id} has not caught up since the leader was elected"
+        return f"{voter.id} is {format_rough_time(voter.behind_ms / 1000)} behind"
+
+    rule = QUORUM_LAG
+    if 2 * (len(quorum.voters) - len(late)) <= len(quorum.voters):
+        rule = Rule(QUORUM_LAG.name, Severity.ERROR, QUORUM_LAG.about)
+    message = f"{'voter' if len(late) == 1 else 'voters'} {shorten([words(v) for v in late])}"
+    ids = tuple(str(v.id) for v in late)
+    yield rule.finding("controllers", message, show, len(late), ids, ids)
+
+
+def disk_findings(
+    disks: Mapping[int, BrokerLogDirs],
+    now: datetime,
+    history: StatusHistory,
+    *,
+    show: Callable[[int], str],
+    start: Callable[[int], str],
+    limits: tuple[float, float, float],
+) -> Iterator[Finding]:
+    """Log dirs that are offline, full, or soon full; `limits` are shares for a warning and an error, and seconds."""
+    warning, error, soon_s = limits
+    for number, answer in sorted(disks.items()):
+        for place in answer.log_dirs:
+            where = f"broker {number} {place.path}"
+            if place.error:
+                yield DIR_OFFLINE.finding(where, f"{number} {place.path} is offline: {place.error}", start(number))
+                continue
+            share = used_share(place)
+            if share is None:
+                continue
+            left_s = disk_left_s(history, number, place, now)
+            is_soon = left_s is not None and left_s < soon_s
+            if share >= warning or is_soon:
+                severity = Severity.ERROR if share >= error or is_soon else Severity.WARNING
+                left = "" if left_s is None else f"; {format_rough_time(left_s)} left at this rate"
+                message = f"{number} {place.path} is {share:.0%} full{left}"
+                yield Rule(DISK.name, severity, DISK.about).finding(where, message, show(number))

@@ -182,7 +182,7 @@ def partition_report(facts: PartitionDetail, program: str) -> Report:
     row = facts.row
     name = f"{row.key.topic}/{row.key.partition}"
     leader = "no leader" if row.leader is None else f"led by {row.leader}"
-    minimum = "" if facts.minimum is None else f", acks=all needs {min(facts.minimum, len(row.replicas))}"
+    minimum = "" if facts.needed is None else f", acks=all needs {facts.needed}"
     sections: list[Part] = [f"partition {sanitize(name)}: {row.word.value}; {leader}; {len(row.isr)} in sync{minimum}"]
     if isinstance(facts.span, LogSpan):
         span = facts.span

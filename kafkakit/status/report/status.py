@@ -3,16 +3,17 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import chain, repeat
+from itertools import chain, groupby, repeat
 from statistics import mean
 from textwrap import wrap
 
-from kafkakit.core.findings import FailOn, Finding, Severity
+from kafkakit.core.findings import SHOWN_OF_A_RULE, FailOn, Finding, Severity
 from kafkakit.core.quantities import count_of, format_bytes, format_rough_time
 from kafkakit.core.text import few_of, sanitize
 from kafkakit.report.report import FactList, Part, Report, ResultTable, attributes
-from kafkakit.status.decide.delays import furthest
+from kafkakit.status.decide.delays import furthest, uncompared_words
 from kafkakit.status.decide.judgement import (
+    THRESHOLDS,
     BrokerStatus,
     ClusterStatus,
     Health,
@@ -20,7 +21,7 @@ from kafkakit.status.decide.judgement import (
     exit_code,
     overall,
 )
-from kafkakit.status.decide.surroundings import SeenService, moves_words
+from kafkakit.status.decide.surroundings import SeenService, late_voters, moves_words
 from kafkakit.status.report.objects import broker_cells
 
 COLUMNS = ("profile", "severity", "check", "where", "count", "since_s", "message", "command")
@@ -52,6 +53,7 @@ def nagios_report(clusters: Sequence[ClusterStatus], *, fail_on: FailOn) -> Repo
     told = [f"{c.reading.profile}: {finding.message}" for c in clusters for finding in c.findings
             if finding.severity is not Severity.NOTE]  # fmt: skip
     told += [f"{c.reading.profile}: {c.worst}" for c in clusters if c.health is Health.UNKNOWN]
+    told += [f"{c.reading.profile}: {c.unread_words}" for c in clusters if c.unread and c.health is not Health.UNKNOWN]
     ignored = [f"{c.reading.profile}: {c.ignored_words}" for c in clusters if c.ignored]
     figures = " ".join(_figures(clusters))
     line = f"{words[health]} - {'; '.join([*(told or ['no findings']), *ignored])}".replace("|", "/")
@@ -96,8 +98,12 @@ def cluster_sections(cluster: ClusterStatus, width: int) -> list[Part]:
     sections: list[Part] = [_head(cluster, width), *_identity(cluster), ""]
     told = [f for f in cluster.findings if f.severity is not Severity.NOTE]
     names = max((len(f.rule) for f in told), default=0)
-    for finding in told:
-        sections += _finding_lines(cluster, finding, names, width)
+    for _, same in groupby(told, key=lambda f: (f.severity, f.rule)):
+        of_kind = list(same)
+        for finding in of_kind[:SHOWN_OF_A_RULE]:
+            sections += _finding_lines(cluster, finding, names, width)
+        if len(of_kind) > SHOWN_OF_A_RULE:
+            sections.append(f"{'':9}and {len(of_kind) - SHOWN_OF_A_RULE} more {of_kind[0].rule}: -o json")
     sections += _unknown_lines(cluster, names, width)
     if len(sections) > 3:
         sections.append("")
@@ -115,6 +121,8 @@ def _head(cluster: ClusterStatus, width: int) -> str:
     reading = cluster.reading
     numbers = Counter(f.severity for f in cluster.findings)
     counts = ", ".join(count_of(numbers[s], s.value) for s in (Severity.ERROR, Severity.WARNING) if numbers[s])
+    if cluster.unread:
+        counts += (", " if counts else "") + f"{count_of(len(cluster.unread), 'part')} not known"
     word = cluster.health.value.upper()
     left = f"{sanitize(reading.profile)}  {word}" + (f"  {counts}" if counts else "")
     right = f"{reading.at.astimezone(UTC):%H:%M:%SZ}, read in {reading.took_ms / 1000:.1f} s"
@@ -185,9 +193,10 @@ def _controller(cluster: ClusterStatus) -> str:
         if reading.info is None or reading.failure_of(PartName.CONTROLLER):
             return _UNKNOWN
         return "none" if reading.info.controller_id is None else f"{reading.info.controller_id} (no quorum: ZooKeeper)"
-    late = [v for v in quorum.voters if (v.behind_ms or 0) > 10_000]
+    late = late_voters(quorum, THRESHOLDS.voter_behind_ms)
     leader = "none leads" if quorum.leader is None else f"{quorum.leader} leads"
-    return f"{leader}; {len(quorum.voters) - len(late)} of {count_of(len(quorum.voters), 'voter')} caught up"
+    known = _UNKNOWN if late is None else len(quorum.voters) - len(late)
+    return f"{leader}; {known} of {count_of(len(quorum.voters), 'voter')} caught up"
 
 
 def _partitions(cluster: ClusterStatus) -> str:
@@ -231,6 +240,8 @@ def _moves(cluster: ClusterStatus) -> str:
         _UNKNOWN + " throttles" if rates is None else f"throttles on {few_of(rates)}" if rates else "no throttles"
     )
     lease = view.around.lease
+    if lease is not None and not lease.is_known:
+        return f"{moves}; {throttles}; lock {_UNKNOWN}"
     if lease is not None and lease.is_in_use:
         holder = lease.locked_by or (str(lease.record.holder) if lease.record and lease.record.holder else "")
         return f"{moves}; {throttles}; lock held by {sanitize(holder)}"
@@ -249,11 +260,14 @@ def _groups(cluster: ClusterStatus) -> Iterator[str]:
         yield _UNKNOWN
         return
     states = Counter("active" if g.state.value == "stable" else g.state.value.replace("_", " ") for g in groups)
-    yield f"{len(groups)}" + "".join(
+    at_least = "at least " if reading.failure_of(PartName.GROUPS) else ""
+    yield f"{at_least}{len(groups)}" + "".join(
         f"{': ' if not number else ', '}{count} {state}" for number, (state, count) in enumerate(states.most_common())
     )
     if groups:
         yield _time_lag(cluster)
+    if uncompared := uncompared_words(groups):
+        yield uncompared
 
 
 def _time_lag(cluster: ClusterStatus) -> str:

@@ -1,6 +1,6 @@
 """What a reading of a cluster comes to: each kind of trouble, what outweighs what, and what is not known."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -25,7 +25,7 @@ from kafkakit.core.errors import ExitCode, UsageError
 from kafkakit.core.findings import FailOn, Finding, Rule, Severity
 from kafkakit.core.lease import LeaseRecord
 from kafkakit.core.model import Broker, BrokerState, LogDir, TopicPartition
-from kafkakit.status.decide.delays import GroupDelay
+from kafkakit.status.decide.delays import UNREADABLE, GroupDelay, MeasuredDelays
 from kafkakit.status.decide.history import (
     EVERY_S,
     MOST_SAMPLES,
@@ -37,6 +37,7 @@ from kafkakit.status.decide.history import (
 from kafkakit.status.decide.ignore import FAMILIES, NOTHING_IGNORED, IgnoreRules, parse_ignored
 from kafkakit.status.decide.judgement import (
     CHECKS,
+    ESSENTIAL,
     ClusterReading,
     Health,
     LintSummary,
@@ -46,8 +47,9 @@ from kafkakit.status.decide.judgement import (
     judge_cluster,
     overall,
 )
-from kafkakit.status.decide.page_parts import ClusterView
-from kafkakit.status.decide.pages import findings_page, overview_page
+from kafkakit.status.decide.object_pages import groups_page
+from kafkakit.status.decide.page_parts import Address, Cell, ClusterView, PageMark, UiPage, cut_words
+from kafkakit.status.decide.pages import findings_page, fleet_page, overview_page
 from kafkakit.status.decide.surroundings import SeenService, ServiceName
 from kafkakit.status.report.status import nagios_report, status_report
 
@@ -114,6 +116,52 @@ def test_a_cluster_without_trouble_is_ok_and_has_no_finding() -> None:
     assert (status.health, status.findings) == (Health.OK, ())
     assert exit_code([status], FailOn.NOTE) is ExitCode.DONE
     assert [row.state for row in status.brokers] == ["alive"] * 3
+
+
+def without(name: PartName, reading: ClusterReading | None = None) -> ClusterReading:
+    parts = tuple(Part(name=each, error="no answer in 3 s" if each is name else "") for each in PartName)
+    return replace(reading or healthy(), parts=parts)
+
+
+@pytest.mark.parametrize("name", PartName)
+def test_a_part_that_is_not_known_never_looks_good(name: PartName) -> None:
+    status = judge_cluster(without(name))
+    assert status.health is (Health.UNKNOWN if name in ESSENTIAL else Health.WARNING)
+    assert exit_code([status], FailOn.ERROR) is (ExitCode.TRY_LATER if name in ESSENTIAL else ExitCode.DONE)
+    page = overview_page(ClusterView(name="prod", base="", status=status))
+    assert "healthy" not in page.title
+    assert "not known" in page.title
+    report = nagios_report([status], fail_on=FailOn.ERROR)
+    assert int(report.code) in (1, 3)
+    assert "not known" in status_report([status], fail_on=FailOn.ERROR, width=120).text.splitlines()[0]
+
+
+def test_without_its_controllers_a_cluster_is_not_known_unless_an_error_is() -> None:
+    lost = without(PartName.CONTROLLER, healthy(quorum=None))
+    assert judge_cluster(lost).health is Health.UNKNOWN
+    assert judge_cluster(down(lost, 3)).health is Health.ERROR
+
+
+def test_a_voter_that_the_leader_has_not_heard_of_is_not_caught_up() -> None:
+    dead = healthy(quorum=Quorum(leader=1, voters=(Voter(id=1, behind_ms=0), Voter(id=2, behind_ms=0), Voter(id=3))))
+    found = named(dead, "quorum-lag")
+    assert (found.severity, found.subjects) == (Severity.WARNING, ("3",))
+    assert "2 of 3 voters" in status_report([judge_cluster(dead)], fail_on=FailOn.ERROR, width=120).text
+    old = healthy(quorum=Quorum(leader=1, voters=(Voter(id=1), Voter(id=2), Voter(id=3))))
+    assert judge_cluster(old).findings == ()
+    assert "? of 3 voters" in status_report([judge_cluster(old)], fail_on=FailOn.ERROR, width=120).text
+
+
+def test_a_page_whose_last_reading_failed_says_so_and_not_that_all_is_well() -> None:
+    view = ClusterView(name="prod", base="", status=judge_cluster(healthy()), failure="no answer", age_s=5.0)
+    page = overview_page(view)
+    words = " ".join(word for section in page.sections for word in section.words)
+    assert page.health is Health.UNKNOWN
+    assert "Nothing is wrong" not in words
+    assert "no answer" in words
+    assert "healthy" not in page.title
+    fleet = fleet_page([view, ClusterView(name="eu", base="/c/eu", failure="no answer")])
+    assert "2 not known" in fleet.title
 
 
 CASES: Mapping[str, tuple[ClusterReading, Severity, str]] = {
@@ -255,8 +303,11 @@ def test_a_broker_of_a_sandbox_is_started_by_the_line_that_names_it() -> None:
 
 
 def test_a_dead_broker_without_replicas_is_a_note_that_says_how_to_take_it_off_the_list() -> None:
-    found = named(down(healthy(partitions=health({}, replicas={1: 45, 2: 45})), 3), "broker-down")
+    empty = down(healthy(partitions=health({}, replicas={1: 45, 2: 45})), 3)
+    found = named(replace(empty, is_whole=True), "broker-down")
     assert (found.severity, found.hint.endswith("broker decommission 3")) == (Severity.NOTE, True)
+    maybe = named(empty, "broker-down")
+    assert (maybe.severity, "decommission" in maybe.hint) == (Severity.WARNING, False)
     unread = down(healthy(partitions=None), 3)
     assert named(unread, "broker-down").severity is Severity.ERROR
 
@@ -433,3 +484,50 @@ def test_a_certificate_of_another_broker_is_still_told() -> None:
     reading = healthy(certificates={b: NOW + timedelta(days=b) for b in (1, 2, 3)})
     (kept,) = judge_cluster(ignoring(reading, "certificate:1")).findings
     assert kept.subjects == ("2", "3")
+
+
+def test_a_finding_about_other_partitions_is_another_one() -> None:
+    one, other = (
+        named(healthy(partitions=health({key: state((1, 2)) for key in keys})), "under-replicated").fingerprint
+        for keys in ((P7,), (TopicPartition("payments", 8),))
+    )
+    assert one != other
+
+
+def groups_of(**changes: Any) -> UiPage:
+    listed = tuple(
+        GroupListing(group=f"g{n}", type=GroupType.CLASSIC, state=GroupState.STABLE if n else GroupState.EMPTY)
+        for n in range(3)
+    )
+    reading = replace(healthy(groups=listed), **changes)
+    return groups_page(ClusterView(name="prod", base="", status=judge_cluster(reading)), Address())
+
+
+def cells_of(page: UiPage) -> dict[str, Sequence[Cell]]:
+    return {key: cells for section in page.sections if section.table for key, cells in section.table.rows}
+
+
+def test_what_is_not_known_of_groups_does_not_look_good() -> None:
+    unread = groups_of(lag=None, parts=(Part(name=PartName.LAG, error="no answer"),))
+    assert "not all is known" in unread.title
+    assert {cells[2] for cells in cells_of(unread).values()} == {"?"}
+    above = groups_of(lag=(GroupDelay(group="g1", status="ok", lag=9, over_limit="9 records behind, limit 5"),))
+    mark = cells_of(above)["g1"][1]
+    assert isinstance(mark, PageMark)
+    assert mark.severity == "warning"
+    assert "over a limit" in above.title
+    old = groups_of(measured=MeasuredDelays(at=NOW - timedelta(hours=5)))
+    assert any("5h" in word or "5 h" in word for section in old.sections for word in section.words)
+    blind = groups_of(lag=(GroupDelay(group="g0", status=UNREADABLE),))
+    assert any("g0" in word for section in blind.sections for word in section.words)
+    assert cells_of(blind)["g0"][2] == "?"
+
+
+def test_a_list_that_is_cut_says_so() -> None:
+    assert [len(cut_words(total, 500)) for total in (0, 500, 501)] == [0, 0, 1]
+    brokers = tuple(Broker(id=b, rack="a", host="h", port=9092) for b in range(201))
+    found = healthy()
+    assert found.info is not None
+    many = replace(found, info=replace(found.info, brokers=brokers))
+    page = overview_page(ClusterView(name="prod", base="", status=judge_cluster(many)))
+    assert [len(section.words) for section in page.sections if section.id == "racks"] == [1]

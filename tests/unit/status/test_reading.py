@@ -1,21 +1,40 @@
 """Reading a cluster part by part: what one part hinders hinders no other, and what is found is what is judged."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
-from kafkakit.core.errors import KafkakitError, MissingRightError, TryLaterError, UsageError
-from kafkakit.core.model import TopicPartition
+from kafkakit.core.cluster_facts import (
+    ClusterInfo,
+    ConfigChange,
+    ConfigOp,
+    ItemError,
+    LogSpan,
+    PartitionHealth,
+    PartitionState,
+    ResourceKind,
+)
+from kafkakit.core.errors import ExitCode, KafkakitError, MissingRightError, TryLaterError, UsageError
+from kafkakit.core.findings import FailOn
+from kafkakit.core.lease import HeldLease, Life
+from kafkakit.core.model import ClusterSnapshot, TopicPartition, TopicPartitionReplica
+from kafkakit.execution.act.leases import LeaseReader
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.status.act.objects import read_groups
-from kafkakit.status.act.reading import HistoryFile, StatusReader, StatusSources
-from kafkakit.status.decide.judgement import Health, PartName, judge_cluster
+from kafkakit.ports.stores import ControlStore
+from kafkakit.status.act.objects import read_groups, read_topics
+from kafkakit.status.act.reading import HistoryFile, StatusReader, StatusSources, lag_of_empty
+from kafkakit.status.decide.delays import MOST_EMPTY_GROUPS, UNREADABLE, GroupDelay, MeasuredDelays, merged_delays
+from kafkakit.status.decide.judgement import Health, PartName, exit_code, judge_cluster
+from kafkakit.status.decide.objects import PartitionWord
+from kafkakit.status.report.status import status_report
 from tests.fakes.admin import FakeClock, FakeCluster
+from tests.fakes.control import FakeControlStore
 from tests.fakes.groups import FakeGroups
 from tests.fakes.log_reader import FakeLogReader
+from tests.rigs.editing import LineReporter
 
 
 class NoRuns:
@@ -111,7 +130,7 @@ def test_groups_that_cannot_be_read_hinder_nothing_else() -> None:
     groups.unreachable = True
     reading = read(cluster(), open_groups=lambda: groups).read()
     assert [part.name for part in reading.parts if part.error] == [PartName.GROUPS]
-    assert judge_cluster(reading).health is Health.OK
+    assert (judge_cluster(reading).health, judge_cluster(reading).findings) == (Health.WARNING, ())
     assert reading.groups is None
 
 
@@ -176,3 +195,194 @@ def test_groups_are_listed_by_names_and_globs_and_one_that_fits_none_is_refused(
     with pytest.raises(UsageError, match="group fraud2 does not exist") as found:
         listed("billing-*", "fraud2")
     assert found.value.hint == "is it fraud?"
+
+
+def test_a_lock_that_cannot_be_read_is_not_free() -> None:
+    def text(lease: HeldLease | None) -> str:
+        status = judge_cluster(read(cluster(), lease=lambda cluster_id: lease).read())
+        return status_report([status], fail_on=FailOn.ERROR, width=120).text
+
+    assert "lock free" in text(None)
+    assert "lock ?" in text(HeldLease(is_known=False))
+
+
+def test_a_reader_of_the_lease_tells_a_store_that_is_away_from_one_without_a_lease() -> None:
+    def away() -> ControlStore:
+        raise TryLaterError("no answer")
+
+    stores = iter([away, FakeControlStore])
+
+    def open_store() -> ControlStore:
+        return next(stores)()
+
+    reader = LeaseReader(open_store, "c", lambda holder: Life.UNKNOWN, lambda: "", LineReporter())
+    assert (reader.read(), reader.is_known) == (None, False)
+    assert (reader.read(), reader.is_known) == (None, True)
+
+
+class VeiledCluster(FakeCluster):
+    """One whose caller may not see some topics; its brokers tell `version`."""
+
+    veiled: frozenset[str] = frozenset()
+    version = "4.0.0"
+
+    def cluster(self) -> ClusterInfo:
+        return replace(super().cluster(), kafka_version=self.version)
+
+    def snapshot(self, *, now: datetime, topics: Collection[str] | None = None, sizes: bool = True) -> ClusterSnapshot:
+        return replace(super().snapshot(now=now, topics=topics, sizes=sizes), kafka_version=self.version)
+
+    def partition_health(self) -> PartitionHealth:
+        kept, self.topics = self.topics, {n: t for n, t in self.topics.items() if n not in self.veiled}
+        try:
+            return super().partition_health()
+        finally:
+            self.topics = kept
+
+    def partition_states(self, topics: Collection[str]) -> Mapping[TopicPartition, PartitionState]:
+        if self.veiled & set(topics):
+            raise MissingRightError("describe topic: not permitted")
+        return super().partition_states(topics)
+
+
+LIMITED = frozenset({"describe", "describe_configs"})
+
+
+def veiled(version: str = "4.0.0", operations: frozenset[str] | None = LIMITED) -> VeiledCluster:
+    found = VeiledCluster({1: "a", 2: "b", 3: "c"})
+    found.add_topic("orders", {0: (1, 2), 1: (2, 1)}, configs={"min.insync.replicas": "1"})
+    found.version, found.operations = version, operations
+    return found
+
+
+@pytest.mark.parametrize("version", ["4.0.0", "4.1.0"])
+def test_topics_that_the_caller_may_not_see_make_the_health_unknown(version: str) -> None:
+    found = veiled(version)
+    reader = read(found)
+    assert judge_cluster(reader.read()).health is Health.OK
+    found.add_topic("secret", {0: (3,)})
+    found.veiled = frozenset({"secret"})
+    found.advance(700)
+    hidden = read(found)
+    status = judge_cluster(hidden.read())
+    assert (status.health, exit_code([status], FailOn.ERROR)) == (Health.UNKNOWN, ExitCode.FAILED)
+    assert "DESCRIBE" in status.worst
+    assert judge_cluster(hidden.read()).health is Health.UNKNOWN, "it stays so while nothing is read again"
+
+
+@pytest.mark.parametrize(
+    ("version", "operations", "veils", "proposed"),
+    [
+        ("4.1.0", LIMITED, frozenset[str](), True),
+        ("4.1.0", LIMITED, frozenset({"secret"}), False),
+        ("4.0.0", LIMITED, frozenset[str](), False),
+        ("4.0.0", LIMITED, frozenset({"secret"}), False),
+        ("4.0.0", LIMITED | {"cluster_action"}, frozenset[str](), True),
+        ("4.0.0", None, frozenset[str](), True),
+    ],
+)
+def test_a_broker_is_only_taken_off_the_list_where_no_topic_can_be_hidden(
+    version: str, operations: frozenset[str] | None, veils: frozenset[str], proposed: bool
+) -> None:
+    found = veiled(version, operations)
+    if veils:
+        found.add_topic("secret", {0: (3,)})
+    found.veiled = veils
+    found.kill(3)
+    status = judge_cluster(read(found).read())
+    assert any("decommission" in f.hint for f in status.findings) is proposed
+    assert (status.health is Health.UNKNOWN) is not proposed
+
+
+def test_before_kafka_3_7_a_minimum_above_the_replicas_of_a_whole_partition_is_an_error() -> None:
+    found = veiled("3.6.1", None)
+    found.alter_configs([ConfigChange(kind=ResourceKind.TOPIC, name="orders", key="min.insync.replicas",
+                                      op=ConfigOp.SET, value="3")])  # fmt: skip
+    status = judge_cluster(read(found).read())
+    (finding,) = [f for f in status.findings if f.severity == "error"]
+    assert (finding.rule, finding.count, "repair" in finding.hint) == ("under-min-isr", 2, False)
+    assert status.counts is not None
+    assert status.counts.under_min_isr == 2
+    (row,) = read_topics(found, FakeClock(), "orders", internal=False)
+    assert row.words == {PartitionWord.UNDER_MIN_ISR: 2}
+    found.version = "3.7.0"
+    assert judge_cluster(read(found).read()).findings == ()
+
+
+def test_a_throttle_of_moves_between_log_dirs_is_not_left_over() -> None:
+    found = FakeCluster({1: "a"}, dirs_per_broker=2, line_rate=1.0)
+    found.add_topic("orders", {0: (1,)}, size_bytes=10**9)
+    key = "replica.alter.log.dirs.io.max.bytes.per.second"
+    found.alter_configs([ConfigChange(kind=ResourceKind.BROKER, name="1", key=key, op=ConfigOp.SET, value="1000")])
+    (replica,) = [TopicPartitionReplica("orders", 0, 1)]
+    here = found.topics["orders"].partitions[0].dirs[1]
+    found.move_log_dirs({replica: next(p for p in found.brokers[1].dirs if p != here)})
+    status = judge_cluster(read(found).read())
+    assert [f.rule for f in status.findings] == ["moving"]
+
+
+def test_groups_of_a_coordinator_that_does_not_answer_are_not_forgotten() -> None:
+    groups = FakeGroups()
+    for name in ("billing", "fraud"):
+        groups.seed(name, TopicPartition("orders", 0), 4)
+    groups.lost = {"fraud"}
+    reading = read(cluster(), open_groups=lambda: groups).read()
+    assert [g.group for g in reading.groups or ()] == ["billing"]
+    assert reading.failure_of(PartName.GROUPS)
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    lost = GroupDelay(group="fraud", status="stopped", lag=5)
+    measured = MeasuredDelays(at=at, groups=(lost,))
+    assert merged_delays((), measured, reading.groups, is_partial=True) == (lost,)
+    assert merged_delays((), measured, reading.groups) == ()
+    text = status_report([judge_cluster(reading)], fail_on=FailOn.ERROR, width=120).text
+    assert "at least 1" in text
+
+
+def test_groups_that_are_not_compared_are_counted() -> None:
+    groups = FakeGroups()
+    for number in range(MOST_EMPTY_GROUPS + 7):
+        groups.add_group(f"g{number}")
+    status = judge_cluster(read(cluster(), open_groups=lambda: groups).read())
+    assert "7 of the empty groups" in status_report([status], fail_on=FailOn.ERROR, width=120).text
+
+
+def test_a_reading_that_misses_a_part_does_not_forget_since_when_its_findings_stand(tmp_path: Path) -> None:
+    found = cluster()
+    found.kill(3)
+    reader = read(found)
+    history = HistoryFile(tmp_path, lambda path, limit: path.read_bytes(), lambda path, data: path.write_bytes(data))
+    first = history.judge(reader.read())
+    found.advance(60)
+    found.fail_next("partition_health", TryLaterError("no answer"))
+    assert not any(f.rule == "at-min-isr" for f in history.judge(reader.read()).findings)
+    found.advance(60)
+    again = history.judge(reader.read())
+    ages = {f.rule: again.since.get(f.fingerprint) for f in again.findings}
+    assert any(f.rule == "at-min-isr" for f in first.findings)
+    assert ages["at-min-isr"] is not None
+
+
+def test_partitions_that_cannot_be_read_are_not_caught_up() -> None:
+    groups, log = FakeGroups(), FakeLogReader()
+    groups.add_topic("orders")
+    groups.seed("billing", TopicPartition("orders", 0), 4)
+    log.add_topic("orders", 1)
+    broken = ItemError(name="LeaderNotAvailableError", retriable=True)
+    (one,) = lag_of_empty(groups, BrokenSpans(log, broken), groups.groups())
+    assert (one.status, one.lag) == (UNREADABLE, None)
+    gone = ItemError(name="UnknownTopicOrPartitionError")
+    assert list(lag_of_empty(groups, BrokenSpans(log, gone), groups.groups())) == []
+    before = GroupDelay(group="billing", status="stopped", lag=7)
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    assert merged_delays((one,), MeasuredDelays(at=at, groups=(before,)), groups.groups()) == (before,)
+
+
+class BrokenSpans(FakeLogReader):
+    """A log whose ends cannot be read."""
+
+    def __init__(self, inner: FakeLogReader, error: ItemError) -> None:
+        super().__init__()
+        self._inner, self._error = inner, error
+
+    def spans(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LogSpan | ItemError]:
+        return dict.fromkeys(partitions, self._error)

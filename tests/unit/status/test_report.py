@@ -187,3 +187,10 @@ def test_colours_are_only_beside_the_words_they_stand_for() -> None:
     assert "\n\x1b[33mwarning\x1b[0m " in colored
     plain = colored.replace("\x1b[31m", "").replace("\x1b[33m", "").replace("\x1b[0m", "")
     assert plain == text_of(TROUBLE)
+
+
+def test_many_findings_of_one_kind_are_cut_on_the_screen_and_counted() -> None:
+    disks = {b: disk(b, 0.91) for b in range(30)}
+    text = text_of(healthy(disks=disks))
+    assert text.count("is 91% full") == 20
+    assert "and 10 more" in text
