@@ -1,5 +1,9 @@
 """Status and the daily verbs at the shell: what they print, in which formats, and what they change."""
 
+import os
+import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +14,12 @@ from kafkakit.adapters.read_only import ReadOnlyGroups
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.data import GroupAdmin, LogReader
+from kafkakit.status.decide.judgement import CHECKS
 from tests.fakes.admin import FakeCluster
 from tests.fakes.groups import FakeGroups
 from tests.fakes.log_reader import FakeLogReader
+from tests.integration.runbooks import blocks, sections
+from tests.places import ROOT
 from tests.rigs.command_line import ClusterDesk
 
 
@@ -144,3 +151,40 @@ def test_a_cluster_that_is_away_is_not_known_and_never_well(desk: StatusDesk) ->
     desk.cluster.fail_next("cluster", TryLaterError("no answer"), 99)
     ran = desk.run("status")
     assert (ran.code, ran.stdout.split()[:2]) == (75, ["p", "UNKNOWN"])
+
+
+# -- the runbook
+
+STEPS = sections("what-is-wrong-now.md")
+WORDS = (ROOT / "docs/runbooks/what-is-wrong-now.md").read_text()
+
+
+def test_the_runbook_says_what_to_do_about_every_kind_of_finding() -> None:
+    table = WORDS.partition("## What else may stand there")[2]
+    listed = [
+        name for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`([^`]+)`", row)
+    ]
+    headings = re.findall(r"^## \d+\. .*: `([^`]+)`$", WORDS, re.MULTILINE)
+    assert sorted({*listed, *headings} - {"unknown"}) == sorted(rule.name for rule in CHECKS)
+    assert len(listed) == len(set(listed))
+
+
+def test_the_runbook_passes_over_no_records_where_one_only_looks() -> None:
+    looks, skips = (block for block in blocks("what-is-wrong-now.md", undo=False) if block in STEPS[7])
+    assert "--yes" not in looks
+    assert 0 < skips.find("--dry-run") < skips.find("--yes")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_the_command_that_starts_a_broker_is_split_by_every_shell(shell: str, tmp_path: Path) -> None:
+    lines = [line for step in STEPS for line in step.splitlines() if "$START" in line]
+    assert lines
+    if shutil.which(shell) is None:
+        assert all(line.startswith('eval "$START"') for line in lines)
+        return
+    for line in lines:
+        ran = subprocess.run(
+            [shell, "-c", line], env={"START": f"touch {tmp_path / 'a'} {tmp_path / 'b'}", "PATH": os.environ["PATH"]},
+            check=False,
+        )  # fmt: skip
+        assert (ran.returncode, len(list(tmp_path.iterdir()))) == (0, 2)

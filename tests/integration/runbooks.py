@@ -22,6 +22,12 @@ def blocks(name: str, *, undo: bool) -> list[str]:
     return [text for kind, text in found if bool(kind) == undo]
 
 
+def sections(name: str) -> list[str]:
+    """The shell lines of each numbered section, those of all its blocks together."""
+    texts = re.split(r"^## ", (RUNBOOKS / name).read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return ["".join(shell for _, shell in BLOCK.findall(text)) for text in texts if text[:1].isdecimal()]
+
+
 def run_blocks(
     texts: list[str], folder: Path, env: dict[str, str], limit_s: float = 800
 ) -> subprocess.CompletedProcess[str]:

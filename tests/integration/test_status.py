@@ -20,7 +20,7 @@ from kafkakit.execution.decide.throttle import LEADER_LIST, LEADER_RATE
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.sandbox import lifecycle as sandbox
 from tests.integration.conftest import LeaseClusters, SandboxCluster
-from tests.integration.runbooks import blocks, run_blocks
+from tests.integration.runbooks import run_blocks, sections
 from tests.integration.stream_clients import loner, produce
 from tests.integration.test_autothrottle import begin, slow, unset
 from tests.integration.test_reassign import (
@@ -304,7 +304,7 @@ def stopped_behind(brokers: SandboxCluster, admin: ClusterAdmin) -> Iterator[Non
 def test_the_runbook_goes_from_status_to_repair(
     brokers: SandboxCluster, admin: ClusterAdmin, tmp_path: Path, section: int, fault: Fault, rule: str, severity: str
 ) -> None:
-    steps = blocks("what-is-wrong-now.md", undo=False)
+    steps = sections("what-is-wrong-now.md")
     assert len(steps) == 9
     topic = "short" if rule == "under-min-isr" else "behind"
     env = {**brokers.env, "KAFKAKIT_PROFILE": brokers.name, "BROKER": str(D), "GROUP": "reader", "TOPIC": topic}

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kafkakit.adapters.rpc.http_listener import PageServer
+from kafkakit.core.rpc import HttpPage, HttpRequest, plain_page
 from kafkakit.wiring import open_page_server
 from tests.integration.conftest import LeaseClusters, SandboxCluster
 from tests.integration.test_reassign import D
@@ -119,6 +120,25 @@ def test_a_page_says_that_what_it_shows_is_old_or_that_nothing_is_known(tab: Tab
         tab.open(base + "/")
         tab.wait("document.body.innerText.includes('no answer')")
         assert "These figures are 10m old" in tab.run("document.body.innerText")
+
+
+def test_a_refusal_leaves_the_page_as_it_was_and_says_that_it_is_old(tab: Tab, ui: Ui) -> None:
+    refused = [False]
+
+    def answer(request: HttpRequest) -> HttpPage:
+        return plain_page(503, "too many") if refused[0] and request.path == "/" else ui.service.answer(request)
+
+    with closing(open_page_server("127.0.0.1:0", answer)) as server:
+        tab.open(f"http://{server.address}/")
+        tab.wait("document.querySelector('.tiles')")
+        assert tab.run("document.getElementById('gone').hidden")
+        refused[0] = True
+        tab.run("document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 'r', bubbles: true}))")
+        tab.wait("!document.getElementById('gone').hidden")
+        assert tab.run("!!document.querySelector('.tiles')")
+        refused[0] = False
+        ui.look()
+        tab.wait("document.getElementById('gone').hidden")
 
 
 @pytest.mark.kafka

@@ -10,7 +10,7 @@ import logging
 import socket
 from collections.abc import AsyncGenerator, Callable, Collection, Generator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from threading import Thread
 from typing import Any, TypeVar
@@ -327,6 +327,7 @@ def _bind(listen: str) -> socket.socket:
 
 
 MAX_PAGES_AT_ONCE = 16
+RETRY_AFTER_S = "5"
 MAX_TARGET = 2000
 """The longest path, and the longest query, of a page."""
 PAGE_LIMITS = HttpLimits(connections=64)
@@ -394,13 +395,14 @@ class PageServer:
     async def _page_for(self, call: RpcCall) -> HttpPage:
         if len(call.path) > MAX_TARGET or len(call.query) > MAX_TARGET:
             return plain_page(414, "the query is too long")
-        if not call.headers.get("authorization"):
-            if name := unknown_name(call.headers, self._names):
-                return plain_page(403, f"{name} is not a known name of this server")
-            if call.method not in ("GET", "HEAD") and is_from_another_page(call.headers):
-                return plain_page(403, "comes from a page of another server")
+        # A page whose name leads here may send any header: one that nobody has checked says nothing of the sender.
+        if name := unknown_name(call.headers, self._names):
+            return plain_page(403, f"{name} is not a known name of this server")
+        is_signed = bool(call.headers.get("authorization"))  # which no page sends to another server unasked
+        if call.method not in ("GET", "HEAD") and not is_signed and is_from_another_page(call.headers):
+            return plain_page(403, "comes from a page of another server")
         if self._busy >= MAX_PAGES_AT_ONCE:
-            return plain_page(503, "too many requests at once")
+            return replace(plain_page(503, "too many requests at once"), headers=(("Retry-After", RETRY_AFTER_S),))
         self._busy += 1
         try:
             return await in_own_thread(partial(self._page, request_of(call)))

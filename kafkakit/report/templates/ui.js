@@ -5,7 +5,7 @@
   if (!pause) return;
   const gone = document.getElementById("gone");
   const silent = 35000;
-  let paused = false, source = null, last = Date.now(), busy = false, first = true;
+  let paused = false, source = null, last = Date.now(), busy = false, first = true, failed = false;
 
   function replaceChanged(fresh) {
     const focused = document.activeElement && document.activeElement.id;
@@ -45,11 +45,14 @@
     try {
       const answer = await fetch(location.href, {headers: {Accept: "text/html"}, cache: "no-store"});
       if (answer.status === 401) { location.href = "/login"; return; }
-      replaceChanged(new DOMParser().parseFromString(await answer.text(), "text/html"));
-      last = Date.now();
-      gone.hidden = true;
+      const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+      // A refusal, or a page of a proxy: what is shown stays, as old.
+      failed = !answer.ok || !fresh.querySelector("[data-live]");
+      if (!failed) { replaceChanged(fresh); last = Date.now(); }
+      gone.hidden = !failed;
     } catch (error) {
-      // The watch below says so.
+      failed = true;
+      gone.hidden = false;
     } finally {
       busy = false;
     }
@@ -60,11 +63,15 @@
     source = new EventSource("/events");
     source.addEventListener("reading", () => {
       last = Date.now();
-      gone.hidden = true;
-      if (!first) refresh();
+      gone.hidden = !failed;
+      if (!first || failed) refresh();
       first = false;
     });
-    source.addEventListener("heartbeat", () => { last = Date.now(); gone.hidden = true; });
+    source.addEventListener("heartbeat", () => {
+      last = Date.now();
+      gone.hidden = !failed;
+      if (failed) refresh();
+    });
   }
 
   function stop() {

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kafkakit.status.decide.page_parts import PageFrame, UiPage
 
 app = new_group("Serve one read-only page for all of it.")
-LISTEN = "127.0.0.1:9100"
+LISTEN = "127.0.0.1:8787"
 TOKEN_LIMIT_BYTES = 4096
 POLL_S, CLOSE_S = 0.5, 3.0
 

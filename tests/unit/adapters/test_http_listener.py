@@ -100,7 +100,8 @@ def test_too_many_at_once_are_told_to_come_again() -> None:
             thread.start()
         for _ in waiting:
             assert begun.acquire(timeout=120)
-        assert ask(served, "/slow")[0] == 503
+        refused = told(served.address, GET.replace(b"/x", b"/slow"))
+        assert (status(refused), b"\r\nretry-after: " in refused.lower()) == (503, True)
         go_on.set()
         for thread in waiting:
             thread.join(120)
@@ -341,7 +342,9 @@ def test_pipelined_requests_are_answered_in_their_order() -> None:
         (b"GET /x HTTP/1.1\r\nHost: evil.example", 403),
         (b"GET /x HTTP/1.1\r\nHost: localhost.evil.example", 403),
         (b"GET /x HTTP/1.1\r\nHost: evil.example:1:80", 403),
-        (b"GET /x HTTP/1.1\r\nHost: evil.example\r\nAuthorization: Bearer x", 200),
+        (b"GET /x HTTP/1.1\r\nHost: evil.example\r\nAuthorization: Bearer x", 403),
+        (b"GET /x HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer x", 200),
+        (b"POST /x HTTP/1.1\r\nHost: evil.example\r\nAuthorization: x", 403),
         (b"GET /x HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example", 200),
         (b"POST /x HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost", 200),
         (b"POST /x HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example", 403),
