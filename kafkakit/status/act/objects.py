@@ -278,7 +278,7 @@ class ClientSet:
 
     @property
     def groups(self) -> GroupAdmin:
-        """Groups."""
+        """Groups, their members and commits."""
         self._groups = self._groups or self.open_groups()
         return self._groups
 

@@ -63,11 +63,11 @@ def with_reading(
     since = {f.fingerprint: min(history.since.get(f.fingerprint, at_s), at_s) for f in findings}
     kept = tuple(sample for sample in history.disks if sample.at_s <= at_s)
     if disks is not None and (not kept or at_s - kept[-1].at_s >= EVERY_S):
-        kept = _thinned((*kept, DiskSample(at_s=at_s, used=dict(_shares_of(disks))))[-MOST_SAMPLES:])
+        kept = _thin((*kept, DiskSample(at_s=at_s, used=dict(_shares_of(disks))))[-MOST_SAMPLES:])
     return StatusHistory(since=since, disks=kept)
 
 
-def _thinned(samples: tuple[DiskSample, ...]) -> tuple[DiskSample, ...]:
+def _thin(samples: tuple[DiskSample, ...]) -> tuple[DiskSample, ...]:
     """As many of them as fit, evenly over the time: the first and the last, and those between far enough apart."""
     sizes = [len(msgspec.json.encode(sample)) + 1 for sample in samples]
     most = max(2, MOST_BYTES // max(sizes))
