@@ -200,6 +200,15 @@ def open_control(settings: Settings, kind: str = "") -> ControlStore:
     return FileControl(settings.state_dir / "control", write_file)
 
 
+def open_control_view(settings: Settings) -> ControlStore:
+    """The control store that the settings name, for those who only show what is there: nothing is written to it."""
+    if settings.control_store != "kafka":
+        return open_control(settings)
+    from kafkakit.adapters.control_kafka import KafkaControl
+
+    return KafkaControl(open_data(settings), lambda: open_admin(settings, read_only=True), only_looks=True)
+
+
 def open_znodes(settings: Settings) -> ControlStore:
     """ZooKeeper's whole tree as a store: what is deleted is gone there; connects on first use."""
     from kafkakit.adapters.zookeeper import ZooKeeperControl

@@ -2,7 +2,9 @@
 
 A write appends a change and reads up to it. A read appends a mark first, so that it sees everything that was
 acknowledged before, also when a broker that was deposed still acts as leader; so reading also needs the right to write
-to the topic. The rest of this text is what the records mean (compare-and-set), whatever was compacted away.
+to the topic. Who only shows what is there reads without a mark (`only_looks`): it writes nothing, and what was
+acknowledged in the last moment may be missing. The rest of this text is what the records mean (compare-and-set),
+whatever was compacted away.
 
 **Records.** A *change* is written under a key of its own: path, *parent* (the version that its writer expects, or -1
 for a path that never was) and the new value, empty for a deletion. The offset that it gets is its *version*. A
@@ -40,7 +42,7 @@ from msgspec import Meta
 
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.documents import decode_document, encode_document
-from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterError, UsageError
+from kafkakit.core.errors import KafkakitError, OperationFailedError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.lease import VersionedValue, check_folder, check_path, check_value, conflict
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import MOST_REPLICAS, Record, replicas_of_new_topic
@@ -76,9 +78,15 @@ class KafkaControl:
     """
 
     def __init__(
-        self, data: DataPlane, open_admin: Callable[[], ClusterAdmin], *, answer_limit_s: float = ANSWER_LIMIT_S
+        self,
+        data: DataPlane,
+        open_admin: Callable[[], ClusterAdmin],
+        *,
+        answer_limit_s: float = ANSWER_LIMIT_S,
+        only_looks: bool = False,
     ) -> None:
         self._data, self._open_admin, self._answer_limit_s = data, open_admin, answer_limit_s
+        self._only_looks = only_looks
         self._partition = TopicPartition(TOPIC, 0)
         self._name = secrets.token_hex(8)
         self._sent = 0
@@ -152,6 +160,8 @@ class KafkaControl:
             self._forget()
 
     def _change(self, path: str, value: bytes, expected: int | None) -> int:
+        if self._only_looks:
+            raise RefusedError("this control store is read-only")
         self._make_topic()
         while True:
             if expected is None:
@@ -178,9 +188,32 @@ class KafkaControl:
         """Read everything acknowledged so far; False when there is no topic yet."""
         if not self._topic_is_there and not self._find_topic():
             return False
+        if self._only_looks:
+            self._look()
+            return True
         self._sent += 1
         self._read_up_to(self._append(f"mark/{self._name}".encode(), str(self._sent).encode()), None)
         return True
+
+    def _look(self) -> None:
+        """Take in what has come: the first time all that is there, later what was fetched meanwhile."""
+        end = time.monotonic() + READ_LIMIT_S
+        try:
+            consumer = self._consumer = self._consumer or self._data.consumer([self._partition])
+            while True:
+                is_behind = self._partition not in consumer.ended()
+                records = consumer.poll(_POLL_S if is_behind else 0.0, _AT_ONCE)
+                if records and records[0].offset < self._next_offset:  # the topic was deleted and recreated
+                    self._view, self._next_offset = LogView(_SOURCE), 0
+                for record in records:
+                    self._add(record)
+                if not records and not is_behind:
+                    return
+                if time.monotonic() > end:
+                    raise TryLaterError(f"topic {TOPIC} could not be read to its end within {READ_LIMIT_S:g} s")
+        except BaseException:
+            self._forget()
+            raise
 
     def _append(self, key: bytes, value: bytes) -> int:
         """Write one record and return its offset; `TryLaterError` when it is not known to be written."""

@@ -78,6 +78,13 @@ class ClusterSession:
 
         return self._stack.enter_context(closing(open_control(self.settings)))
 
+    @cached_property
+    def control_view(self) -> ControlStore:
+        """The control store of the profile, for those who only show what is there."""
+        from kafkakit.wiring import open_control_view
+
+        return self._stack.enter_context(closing(open_control_view(self.settings)))
+
     def control_of(self, kind: str) -> ControlStore:
         """A control store of another kind than the profile's, such as `kafka` or `file`."""
         from kafkakit.wiring import open_control

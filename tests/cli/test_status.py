@@ -174,6 +174,21 @@ def test_a_wait_does_not_end_while_a_part_is_not_known(desk: StatusDesk, monkeyp
     assert (ran.code, looks) == (0, ["again", "again"]), ran
 
 
+def test_a_broken_profile_hinders_no_page_of_the_others(desk: StatusDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.home.write_config("bootstrap_server: [\n", "profiles.d/broken.yaml")
+    monkeypatch.setattr("kafkakit.ports.acting.repeat_every", lambda *_: ())
+    desk.home.write_config(
+        "kafkakit: fleet\nschema: 1\nclusters:\n- name: a\n  profile: p\n- name: b\n  profile: broken\n", "fleet.yaml"
+    )
+    fleet = str(next(desk.home.config.rglob("fleet.yaml")))
+    for chosen in (("--clusters", "p,broken"), ("--fleet", fleet)):
+        shown = desk.run("status", *chosen)
+        assert (shown.code, "UNKNOWN" in shown.stdout) == (2, True), shown
+        served = desk.run("ui", *chosen, "--listen", "127.0.0.1:0")
+        assert "serving http://127.0.0.1:" in served.stdout + served.stderr, served
+    assert desk.run("ui", "--clusters", "p,nix", "--listen", "127.0.0.1:0").code == 2
+
+
 # -- the runbook
 
 STEPS = sections("what-is-wrong-now.md")

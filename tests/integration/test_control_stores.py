@@ -98,6 +98,19 @@ class TestKafkaControl(ControlContract):
         return kafka_rig
 
 
+def test_who_only_looks_sees_what_is_written_and_writes_nothing(kafka_rig: KafkaRig) -> None:
+    looker = KafkaControl(kafka_rig.data, kafka_rig.cluster.open_admin, only_looks=True)
+    with closing(kafka_rig.open()) as writer, closing(looker):
+        first = writer.cas("looked/a", b"1", None)
+        written = len(kafka_rig.records())
+        found = looker.get("looked/a")
+        assert found is not None
+        assert (found.value, found.version) == (b"1", first)
+        assert len(kafka_rig.records()) == written
+        second = writer.cas("looked/a", b"2", first)
+        until(lambda: (now := looker.get("looked/a")) is not None and now.version == second, "the change is seen")
+
+
 @pytest.mark.zookeeper
 class TestZooKeeperControl(ControlContract):
     @pytest.fixture

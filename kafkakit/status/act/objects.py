@@ -1,9 +1,14 @@
-"""Reading what `list` and `describe` of topics, partitions, brokers and groups show."""
+"""Reading what `list` and `describe` of topics, partitions, brokers and groups show; pages share their reads."""
 
-from collections.abc import Collection, Mapping, Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from itertools import islice
+from typing import Any, TypeVar
 
 from kafkakit.core.cluster_facts import (
     CommittedOffset,
@@ -11,7 +16,7 @@ from kafkakit.core.cluster_facts import (
     ItemError,
     LogSpan,
 )
-from kafkakit.core.errors import KafkakitError, OperationFailedError, TooOldError, UsageError
+from kafkakit.core.errors import KafkakitError, OperationFailedError, TooOldError, TryLaterError, UsageError
 from kafkakit.core.findings import MIN_ISR, least_in_sync, min_isr_of, stops_above_replicas
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.text import few_of
@@ -38,6 +43,10 @@ from kafkakit.status.decide.objects import (
 
 MOST_GROUPS_WITH_LAG = 500
 """More groups are listed without their lag, which the lag monitor has."""
+KEPT_S, WAIT_S = 5.0, 4.0
+"""So long what was read for one page is good for others; so long a page waits for what is being read."""
+MOST_KEPT, MOST_AT_ONCE, MOST_SETS = 64, 8, 3
+T = TypeVar("T")
 
 
 def read_topics(
@@ -202,3 +211,127 @@ def read_group(groups: GroupAdmin, log: LogReader, name: str) -> GroupDetail:
 def _no_such(kind: str, name: str, existing: Collection[str]) -> UsageError:
     near = get_close_matches(name, sorted(existing), n=3)
     return UsageError(f"{kind} {name[:200]} does not exist", hint=f"is it {' or '.join(near)}?" if near else None)
+
+
+@dataclass(slots=True, kw_only=True)
+class _SharedRead:
+    ended: threading.Event = field(default_factory=threading.Event)
+    at_s: float = 0.0
+    found: Any = None
+    failure: BaseException | None = None
+
+
+class SharedReads:
+    """Reads that pages ask for: each key once at a time, in a thread of its own, and its end is good for `KEPT_S`.
+
+    One that hangs keeps neither those who ask for it nor those who ask for something else.
+    """
+
+    def __init__(self, clock: Clock, wait_s: float = WAIT_S) -> None:
+        self._clock, self._wait_s = clock, wait_s
+        self._lock = threading.Lock()
+        self._reads: OrderedDict[tuple[str, object], _SharedRead] = OrderedDict()
+
+    def one(self, kind: str, key: object, work: Callable[[], T]) -> T:
+        """What `work` gives or raises now, or did a moment ago; `TryLaterError` while it takes longer than the wait."""
+        shared = self._shared((kind, key), work)
+        if not shared.ended.wait(self._wait_s):
+            raise TryLaterError(f"this {kind} is being read; it takes longer than {self._wait_s:g} s")
+        if shared.failure is not None:
+            raise shared.failure.with_traceback(None)
+        found: T = shared.found
+        return found
+
+    def _shared(self, key: tuple[str, object], work: Callable[[], object]) -> _SharedRead:
+        with self._lock:
+            shared, now_s = self._reads.get(key), self._clock.monotonic()
+            if shared is not None and (not shared.ended.is_set() or now_s - shared.at_s < KEPT_S):
+                return shared
+            running = sum(not one.ended.is_set() for one in self._reads.values())
+            if running >= MOST_AT_ONCE:
+                raise TryLaterError(f"{running} other things are being read")
+            over = [k for k, one in self._reads.items() if one.ended.is_set()]
+            for old in over[: max(0, len(self._reads) + 1 - MOST_KEPT)]:
+                del self._reads[old]
+            shared = self._reads[key] = _SharedRead()
+            self._reads.move_to_end(key)
+        threading.Thread(target=self._run, args=(shared, work), name=f"read {key[0]}", daemon=True).start()
+        return shared
+
+    def _run(self, shared: _SharedRead, work: Callable[[], object]) -> None:
+        try:
+            shared.found = work()
+        except BaseException as failure:  # those who wait are told
+            shared.failure = failure
+        shared.at_s = self._clock.monotonic()
+        shared.ended.set()
+
+
+@dataclass(slots=True, kw_only=True)
+class ClientSet:
+    """The clients of one cluster, each opened when it is needed first; not for two threads at once."""
+
+    open_admin: Callable[[], ClusterAdmin]
+    open_groups: Callable[[], GroupAdmin]
+    open_log: Callable[[], LogReader]
+    _admin: ClusterAdmin | None = None
+    _groups: GroupAdmin | None = None
+    _log: LogReader | None = None
+
+    @property
+    def admin(self) -> ClusterAdmin:
+        """The control side."""
+        self._admin = self._admin or self.open_admin()
+        return self._admin
+
+    @property
+    def groups(self) -> GroupAdmin:
+        """Groups, their members and commits."""
+        self._groups = self._groups or self.open_groups()
+        return self._groups
+
+    @property
+    def log(self) -> LogReader:
+        """Raw reads."""
+        self._log = self._log or self.open_log()
+        return self._log
+
+    def close(self) -> None:
+        """Drop all connections."""
+        for client in (self._admin, self._groups, self._log):
+            if client is not None:
+                with suppress(KafkakitError):
+                    client.close()
+
+
+class ClientSets:
+    """Lends each reader a set of clients that nobody else uses meanwhile; some are kept open for the next ones."""
+
+    def __init__(self, make: Callable[[], ClientSet]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._free: list[ClientSet] = []
+        self._is_closed = False
+
+    @contextmanager
+    def lend(self) -> Iterator[ClientSet]:
+        """A set until the end of the block."""
+        with self._lock:
+            clients = self._free.pop() if self._free else self._make()
+        try:
+            yield clients
+        finally:
+            with self._lock:
+                is_kept = not self._is_closed and len(self._free) < MOST_SETS
+                if is_kept:
+                    self._free.append(clients)
+            if not is_kept:
+                clients.close()
+
+    def close(self) -> None:
+        """Close all; a set that is lent is closed when it comes back."""
+        with self._lock:
+            self._is_closed = True
+            free, self._free = self._free, []
+        for clients in free:
+            clients.close()

@@ -1,8 +1,9 @@
 """Reading a cluster for its status: parts side by side, each within its limit and with its own failure.
 
-One thread asks for what the control side knows, one for groups, one for the brokers' certificates and one for files and
-other services, so that a part that hangs delays no other. Nothing is written to the cluster; the memory of this host is
-one small file a cluster, which is replaced as a whole.
+Three threads ask for what the control side knows, one for groups, one for the brokers' certificates and one for files
+and other services, so that a part that hangs delays no other. Nothing is written to the cluster, to a control store in
+a topic neither: it is read without a mark. The memory of this host is one file a cluster, which is replaced as a whole,
+at most once in `SAVE_EVERY_S`.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar
 
 import msgspec
 
@@ -25,7 +26,7 @@ from kafkakit.core.cluster_facts import (
     PartitionHealth,
     ResourceKind,
 )
-from kafkakit.core.errors import ExitCode, InputError, KafkakitError, MissingRightError
+from kafkakit.core.errors import ExitCode, InputError, KafkakitError, MissingRightError, TryLaterError
 from kafkakit.core.findings import minor_version, shorten, stops_above_replicas
 from kafkakit.core.lease import (
     ASSIGNER_LEASE,
@@ -80,13 +81,20 @@ if TYPE_CHECKING:
 PART_LIMIT_S = 3.0
 MOST_STREAMS = 200
 PROTOCOL_VERSION = "inter.broker.protocol.version"
-HISTORY_LIMIT_BYTES = 4 << 20
+HISTORY_LIMIT_BYTES = 16 << 20
+"""More than is ever written (`decide.history.MOST_BYTES`): earlier versions wrote more."""
+SAVE_EVERY_S, LONGEST_PAUSE_S = 60.0, 30.0
 PROBES_AT_ONCE = 16
 RATE_WINDOW_S = 30.0
 SIGHT_EVERY_S, HIDDEN_EVERY_S, SETTINGS_EVERY_S = 600.0, 60.0, 300.0
 FEW_REPLICAS = 2
 GONE = "UnknownTopicOrPartitionError"
 T = TypeVar("T")
+
+
+def pause_after(took_s: float, every_s: float) -> float:
+    """How long nothing is read after a reading: a slow cluster is asked less often, but not seldom."""
+    return min(LONGEST_PAUSE_S, max(every_s - took_s, 9 * took_s))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,22 +152,40 @@ class UnreadableCluster:
         """Nothing is open."""
 
 
+def unreadable_sources(name: str, program: str, error: KafkakitError, clock: Clock) -> StatusSources:
+    """Those of a cluster whose settings cannot be used: each client that is asked for raises why."""
+
+    def refuse(*_given: object) -> NoReturn:
+        raise TryLaterError(error.message)
+
+    return StatusSources(
+        profile=name,
+        program=program,
+        clock=clock,
+        open_admin=refuse,
+        open_groups=refuse,
+        open_log=refuse,
+        runs=refuse,
+        lease=refuse,
+    )
+
+
 class StatusReader:
     """One cluster that is read again and again; connections stay open between readings. Not for two threads at once."""
 
     def __init__(self, sources: StatusSources) -> None:
         self._sources = sources
-        self._admin: ClusterAdmin | None = None
+        self._admins: dict[PartName, ClusterAdmin] = {}
         self._groups: GroupAdmin | None = None
         self._log: LogReader | None = None
         self._observer: StatusObserver | None = None
         self._sight, self._minima = TopicSight(), MinimaAboveReplicas()
-        self._pool = ThreadPoolExecutor(3)
+        self._pool = ThreadPoolExecutor(5)
 
     def close(self) -> None:
         """Drop all connections."""
         self._pool.shutdown(wait=True, cancel_futures=True)
-        for client in (self._admin, self._groups, self._log):
+        for client in (*self._admins.values(), self._groups, self._log):
             if client is not None:
                 with suppress(KafkakitError):
                     client.close()
@@ -168,13 +194,12 @@ class StatusReader:
         """Everything, within some `PART_LIMIT_S` of the slowest part."""
         clock = self._sources.clock
         at, began_s = clock.now(), clock.monotonic()
-        parts = [PartReader(clock) for _ in range(4)]
+        parts = [PartReader(clock) for _ in range(6)]
         of_groups = self._pool.submit(self._read_groups, parts[1])
-        control = self._read_control(parts[0])
-        info = control.info
+        info = self._read_info(parts[0])
         of_certificates = self._pool.submit(self._read_certificates, parts[2], info)
         of_others = self._pool.submit(self._read_others, parts[3], info)
-        control = self._completed(parts[0], control)
+        control = self._completed(parts[0], self._read_control(parts[0], parts[4], parts[5], info))
         (groups, seen), others = of_groups.result(), of_others.result()
         is_partial = any(part.name is PartName.GROUPS and part.error for part in parts[1].parts)
         return replace(
@@ -187,11 +212,20 @@ class StatusReader:
             certificates=of_certificates.result(),
             lint=others.lint,
             operations=others.operations,
-            parts=tuple(part for reader in parts for part in reader.parts),
+            parts=tuple(part for n in (0, 4, 5, 1, 2, 3) for part in parts[n].parts),
             took_ms=round((clock.monotonic() - began_s) * 1000),
         )
 
-    def _read_control(self, parts: "PartReader") -> ClusterReading:
+    def _read_info(self, parts: "PartReader") -> ClusterInfo | None:
+        info = parts.read(PartName.BROKERS, lambda: self._opened_admin().cluster())
+        if info is None:
+            parts.same(PartName.PARTITIONS, PartName.CONTROLLER, PartName.DISK, PartName.MOVES, PartName.THROTTLES)
+        return info
+
+    def _read_control(
+        self, parts: "PartReader", of_disks: "PartReader", of_configs: "PartReader", info: ClusterInfo | None
+    ) -> ClusterReading:
+        """What brokers answer one by one is read side by side: one that hangs takes its time once."""
         sources = self._sources
         reading = ClusterReading(
             profile=sources.profile,
@@ -200,12 +234,14 @@ class StatusReader:
             sandbox=sources.sandbox,
             ignore=sources.ignore,
         )
-        info = parts.read(PartName.BROKERS, lambda: self._opened_admin().cluster())
         if info is None:
-            parts.same(PartName.PARTITIONS, PartName.CONTROLLER, PartName.DISK, PartName.MOVES, PartName.THROTTLES)
             return reading
         admin = self._opened_admin()
         alive = [b.id for b in info.brokers if b.is_alive]
+        disks = self._pool.submit(
+            of_disks.read, PartName.DISK, lambda: self._opened_admin(PartName.DISK).log_dirs(alive, ())
+        )
+        configs = self._pool.submit(self._read_configs, of_configs, alive)
         quorum = parts.read(PartName.CONTROLLER, admin.quorum)
         partitions = parts.read(PartName.PARTITIONS, admin.partition_health)
         minimum = parts.read(PartName.PARTITIONS, lambda: min_isr_of_unwell(admin, partitions)) if partitions else None
@@ -216,9 +252,9 @@ class StatusReader:
             partitions=partitions,
             min_isr=minimum or {},
             moves=parts.read(PartName.MOVES, lambda: self._observer_of(info).look()),
-            disks=parts.read(PartName.DISK, lambda: admin.log_dirs(alive, ())),
-            rates=parts.read(PartName.THROTTLES, lambda: rates_of(admin, alive)),
-            versions=parts.read(PartName.VERSIONS, lambda: versions_of(admin, alive)),
+            disks=disks.result(),
+            rates=configs.result()[0],
+            versions=configs.result()[1],
         )
 
     def _completed(self, parts: "PartReader", reading: ClusterReading) -> ClusterReading:
@@ -245,10 +281,22 @@ class StatusReader:
             reading = replace(reading, moves=looked)
         return reading
 
-    def _opened_admin(self) -> ClusterAdmin:
-        if self._admin is None:
-            self._admin = self._sources.open_admin()
-        return self._admin
+    def _read_configs(
+        self, parts: "PartReader", alive: Sequence[int]
+    ) -> tuple[dict[int, dict[str, str]] | None, dict[int, str] | None]:
+        """Rates and versions: the same brokers with the same right, so that what hinders one hinders the other."""
+        rates = parts.read(PartName.THROTTLES, lambda: rates_of(self._opened_admin(PartName.THROTTLES), alive))
+        if rates is None:
+            parts.same(PartName.VERSIONS)
+            return None, None
+        admin = self._opened_admin(PartName.THROTTLES)
+        return rates, parts.read(PartName.VERSIONS, lambda: versions_of(admin, alive))
+
+    def _opened_admin(self, reader: PartName = PartName.BROKERS) -> ClusterAdmin:
+        """The client of one of the threads: none is for two at once."""
+        if reader not in self._admins:
+            self._admins[reader] = self._sources.open_admin()
+        return self._admins[reader]
 
     def _observer_of(self, info: ClusterInfo) -> StatusObserver:
         if self._observer is None:
@@ -539,6 +587,8 @@ class HistoryFile:
     ) -> None:
         self._folder, self._read_file, self._write_file = folder, read_file, write_file
         self._known: dict[str, StatusHistory] = {}
+        self._saved: dict[str, datetime] = {}
+        self._unsaved: set[str] = set()
 
     def judge(self, reading: ClusterReading) -> ClusterStatus:
         """The status with what was seen before, which this reading becomes a part of."""
@@ -551,9 +601,22 @@ class HistoryFile:
         if any(not part.is_denied for part in status.unread):  # what it would have told may stand as before
             kept = msgspec.structs.replace(kept, since={**history.since, **kept.since})
         self._known[cluster_id] = kept
-        with suppress(KafkakitError, OSError):
-            self._write_file(self._path(cluster_id), encode_history(kept))
+        self._unsaved.add(cluster_id)
+        saved = self._saved.get(cluster_id)
+        if saved is None or abs((reading.at - saved).total_seconds()) >= SAVE_EVERY_S:
+            self._saved[cluster_id] = reading.at
+            self._save(cluster_id)
         return status
+
+    def save(self) -> None:
+        """Write what was not written yet."""
+        for cluster_id in sorted(self._unsaved):
+            self._save(cluster_id)
+
+    def _save(self, cluster_id: str) -> None:
+        self._unsaved.discard(cluster_id)
+        with suppress(KafkakitError, OSError):
+            self._write_file(self._path(cluster_id), encode_history(self._known[cluster_id]))
 
     def _path(self, cluster_id: str) -> Path:
         return self._folder / f"{cluster_id}.json"

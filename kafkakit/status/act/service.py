@@ -1,8 +1,8 @@
 """The service behind `kafkakit ui`: clusters are read again and again, and pages are made of what was read last.
 
 One thread a cluster reads its status and publishes a value that does not change; a request takes the newest and waits
-for no reading. What only one page needs (a topic, a broker, a group) is read when it is asked for, one such read a
-cluster at a time, and kept for some seconds. Every client is a read-only one.
+for no reading. What only one page needs (a topic, a broker, a group) is read when it is asked for, each such thing once
+at a time, and kept for some seconds. Every client is a read-only one.
 
 A browser learns by an event that there is a new reading, and fetches the page that it shows again.
 """
@@ -13,9 +13,11 @@ import secrets
 import threading
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from stat import S_ISREG
+from typing import Protocol, TypeVar
 from urllib.parse import parse_qs, unquote
 
 from kafkakit.core.documents import decode_plan
@@ -24,12 +26,18 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan import Plan
 from kafkakit.core.rpc import HttpPage, HttpRequest, plain_page
 from kafkakit.ports.acting import Clock
-from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.data import GroupAdmin, LogReader
 from kafkakit.ports.stores import ControlStore
 from kafkakit.report.exports import uri_part
-from kafkakit.status.act.objects import read_broker, read_group, read_partition, read_topic
-from kafkakit.status.act.reading import HistoryFile, Reader, StatusSources
+from kafkakit.status.act.objects import (
+    ClientSet,
+    ClientSets,
+    SharedReads,
+    read_broker,
+    read_group,
+    read_partition,
+    read_topic,
+)
+from kafkakit.status.act.reading import HistoryFile, Reader, StatusSources, pause_after
 from kafkakit.status.decide import object_pages, pages
 from kafkakit.status.decide.judgement import ClusterStatus, PartName
 from kafkakit.status.decide.objects import BrokerDetail, GroupDetail, PartitionDetail, TopicDetail, parse_partition
@@ -38,13 +46,11 @@ from kafkakit.status.decide.pages import PlanEntry, StreamEntry, stream_entry
 from kafkakit.streams.routes.api_act import RouteStore
 from kafkakit.topicmappr.api import report_page
 
-EVERY_S, LONGEST_PAUSE_S = 5.0, 60.0
-KEPT_S = 5.0
-"""So long what was read for one page is good for others."""
-STALE_READINGS = 3
+EVERY_S = 5.0
+STALE_READINGS, STALE_LIMIT_S = 3, 60.0
 LAG_EVERY_S, LAG_SAMPLES, SHORT_SAMPLES = 15.0, 240, 120
 LOOK_S, HEARTBEAT_S = 0.25, 15.0
-MOST_STREAMS, MOST_KEPT, MOST_SESSIONS = 64, 64, 1_000
+MOST_STREAMS, MOST_SESSIONS = 64, 1_000
 MOST_STREAMS_SHOWN, MOST_PLANS = 200, 200
 PLAN_LIMIT_BYTES = 64 << 20
 SESSION_COOKIE = "kafkakit_session"
@@ -125,8 +131,7 @@ class StatusWatch:
         self.name, self._source, self._clock, self._every_s = name, source, clock, every_s
         self.reading = PublishedStatus()
         self._is_closed = threading.Event()
-        self._one_at_a_time = threading.Lock()
-        self._kept: OrderedDict[tuple[str, object], tuple[float, Any]] = OrderedDict()
+        self._reads = SharedReads(clock)
         self._lag: deque[LagSample] = deque(maxlen=LAG_SAMPLES)
         self._short: deque[int] = deque(maxlen=SHORT_SAMPLES)
         self._thread = threading.Thread(target=self._run, name=f"watch {name}", daemon=True)
@@ -143,10 +148,11 @@ class StatusWatch:
             self._source.close()
 
     def view(self, base: str) -> ClusterView:
-        """What is known now; older than three intervals it is stale."""
+        """What is known now; stale after a reading that failed, and when older than three intervals or a minute."""
         reading = self.reading
         age_s = self._clock.monotonic() - reading.read_s
-        is_stale = reading.status is not None and age_s > STALE_READINGS * max(self._every_s, 10 * reading.took_s) + 1
+        limit_s = min(STALE_LIMIT_S, STALE_READINGS * max(self._every_s, 10 * reading.took_s) + 1)
+        is_stale = reading.status is not None and (bool(reading.failure) or age_s > limit_s)
         return ClusterView(
             name=self.name,
             base=base,
@@ -159,19 +165,8 @@ class StatusWatch:
         )
 
     def one(self, kind: str, key: object, read: Callable[[], T]) -> T:
-        """What one page needs: read now, unless it was a moment ago."""
-        with self._one_at_a_time:
-            now_s = self._clock.monotonic()
-            kept = self._kept.get((kind, key))
-            if kept is not None and now_s - kept[0] < KEPT_S:
-                found: T = kept[1]
-                return found
-            found = read()
-            self._kept[kind, key] = (self._clock.monotonic(), found)
-            self._kept.move_to_end((kind, key))
-            if len(self._kept) > MOST_KEPT:
-                self._kept.popitem(last=False)
-            return found
+        """What one page needs: see `SharedReads.one`."""
+        return self._reads.one(kind, key, read)
 
     @property
     def source(self) -> StatusSource:
@@ -183,7 +178,7 @@ class StatusWatch:
             began_s = self._clock.monotonic()
             self.publish()
             took_s = self._clock.monotonic() - began_s
-            self._is_closed.wait(min(LONGEST_PAUSE_S, max(self._every_s - took_s, 9 * took_s)))
+            self._is_closed.wait(pause_after(took_s, self._every_s))
 
     def publish(self) -> None:
         """Read once; what fails leaves the figures that were there, which get old."""
@@ -436,9 +431,11 @@ class LiveCluster:
         self, reader: Reader, history: HistoryFile, sources: StatusSources, open_control: Callable[[], ControlStore]
     ) -> None:
         self._reader, self._history, self._sources, self._open_control = reader, history, sources, open_control
-        self._admin: ClusterAdmin | None = None
-        self._groups: GroupAdmin | None = None
-        self._log: LogReader | None = None
+        self._clients = ClientSets(
+            lambda: ClientSet(open_admin=sources.open_admin, open_groups=sources.open_groups, open_log=sources.open_log)
+        )
+        self._control: ControlStore | None = None
+        self._control_lock = threading.Lock()
 
     def read(self) -> ClusterStatus:
         """Its status; `TryLaterError` where nothing of it answers, so that the figures before are kept as old ones."""
@@ -449,48 +446,56 @@ class LiveCluster:
 
     def topic(self, name: str) -> TopicDetail:
         """One topic."""
-        return read_topic(self._opened_admin(), self._opened_groups(), self._sources.clock, name)
+        with self._clients.lend() as clients:
+            return read_topic(clients.admin, clients.groups, self._sources.clock, name)
 
     def partition(self, key: TopicPartition) -> PartitionDetail:
         """One partition."""
-        return read_partition(self._opened_admin(), self._opened_log(), key)
+        with self._clients.lend() as clients:
+            return read_partition(clients.admin, clients.log, key)
 
     def broker(self, number: int) -> BrokerDetail:
         """One live broker."""
-        return read_broker(self._opened_admin(), number)
+        with self._clients.lend() as clients:
+            return read_broker(clients.admin, number)
 
     def group(self, name: str) -> GroupDetail:
         """One group."""
-        return read_group(self._opened_groups(), self._opened_log(), name)
+        with self._clients.lend() as clients:
+            return read_group(clients.groups, clients.log, name)
 
     def streams(self) -> Sequence[StreamEntry]:
-        """The streams of the profile's control store."""
-        control = self._open_control()
-        store, found = RouteStore(control), []
-        for name in store.names()[:MOST_STREAMS_SHOWN]:
-            read = store.read(name)
-            if read is not None:
-                found.append(stream_entry(read.route))
-        return found
+        """The streams of the profile's control store, which stays open until a read of it fails."""
+        with self._control_lock:
+            control = self._control = self._control or self._open_control()
+        try:
+            store, found = RouteStore(control), []
+            for name in store.names()[:MOST_STREAMS_SHOWN]:
+                read = store.read(name)
+                if read is not None:
+                    found.append(stream_entry(read.route))
+            return found
+        except BaseException:
+            self._close_control()
+            raise
 
     def close(self) -> None:
-        """Drop all connections."""
+        """Drop all connections, and keep what the memory has not written yet."""
         self._reader.close()
-        for client in (self._admin, self._groups, self._log):
-            if client is not None:
-                client.close()
+        self._clients.close()
+        self._close_control()
+        self._history.save()
 
-    def _opened_admin(self) -> ClusterAdmin:
-        self._admin = self._admin or self._sources.open_admin()
-        return self._admin
+    def _close_control(self) -> None:
+        with self._control_lock:
+            control, self._control = self._control, None
+        if control is not None:
+            with suppress(KafkakitError):
+                control.close()
 
-    def _opened_groups(self) -> GroupAdmin:
-        self._groups = self._groups or self._sources.open_groups()
-        return self._groups
 
-    def _opened_log(self) -> LogReader:
-        self._log = self._log or self._sources.open_log()
-        return self._log
+_FileStamp = tuple[int, int]
+"""When a file was written, and its size."""
 
 
 class PlanFiles:
@@ -498,6 +503,8 @@ class PlanFiles:
 
     def __init__(self, folder: Path | None, read_file: Callable[[Path, int], bytes]) -> None:
         self._folder, self._read_file = folder, read_file
+        self._known: dict[str, tuple[_FileStamp, PlanEntry | None]] = {}
+        self._lock = threading.Lock()
 
     @property
     def name(self) -> str:
@@ -505,25 +512,38 @@ class PlanFiles:
         return "" if self._folder is None else str(self._folder)
 
     def plans(self) -> Sequence[PlanEntry]:
-        """Newest first, at most `MOST_PLANS`."""
-        found = []
-        for name in self._names():
-            plan = self._plan(name)
-            if isinstance(plan, Plan):
-                words = f"{plan.request.get('command', 'plan')} for cluster {plan.cluster_id}"
-                made = plan.created_at
-                found.append(PlanEntry(name=name, title=words, made_at=made, partitions=len(plan.moves)))
+        """Newest first, of the `MOST_PLANS` files that were written last; each is decoded once."""
+        files = self._files()
+        found = [entry for name, stamp in files.items() if (entry := self._entry(name, stamp)) is not None]
+        with self._lock:
+            self._known = {name: known for name, known in self._known.items() if name in files}
         return sorted(found, key=lambda entry: (entry.made_at, entry.name), reverse=True)
 
     def page(self, name: str) -> bytes | None:
         """A plan with its proof; only names that the folder lists are opened."""
-        plan = self._plan(name) if name in self._names() else None
+        plan = self._plan(name) if name in self._files() else None
         return None if plan is None else report_page(plan)
 
-    def _names(self) -> list[str]:
-        if self._folder is None:
-            return []
-        return sorted(path.name for path in self._folder.glob("*.json") if path.is_file())[:MOST_PLANS]
+    def _files(self) -> dict[str, _FileStamp]:
+        """Newest first."""
+        found: dict[str, _FileStamp] = {}
+        for path in () if self._folder is None else self._folder.glob("*.json"):
+            with suppress(OSError):  # it may go meanwhile
+                about = path.stat()
+                if S_ISREG(about.st_mode):
+                    found[path.name] = (about.st_mtime_ns, about.st_size)
+        return dict(sorted(found.items(), key=lambda file: (file[1], file[0]), reverse=True)[:MOST_PLANS])
+
+    def _entry(self, name: str, stamp: _FileStamp) -> PlanEntry | None:
+        with self._lock:  # two pages that are asked for at once share the work
+            known = self._known.get(name)
+            if known is None or known[0] != stamp:
+                plan, entry = self._plan(name), None
+                if plan is not None:
+                    words = f"{plan.request.get('command', 'plan')} for cluster {plan.cluster_id}"
+                    entry = PlanEntry(name=name, title=words, made_at=plan.created_at, partitions=len(plan.moves))
+                known = self._known[name] = (stamp, entry)
+            return known[1]
 
     def _plan(self, name: str) -> Plan | None:
         if self._folder is None:

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
     from kafkakit.cli.context import CliContext
     from kafkakit.config.read.settings import Settings
+    from kafkakit.core.errors import KafkakitError
     from kafkakit.core.lease import HeldLease
     from kafkakit.fleet.api_act import FleetCluster
-    from kafkakit.status.act.reading import Reader, StatusSources
+    from kafkakit.status.act.reading import HistoryFile, Reader, StatusSources
     from kafkakit.status.decide.ignore import IgnoreRules
     from kafkakit.status.decide.judgement import ClusterStatus, LintSummary
     from kafkakit.streams.lag.api import LimitRules, SavedGroups
@@ -69,6 +70,16 @@ class StatusRequest:
     def is_fleet(self) -> bool:
         """Whether clusters are shown as one table."""
         return self.clusters is not None or self.fleet is not None
+
+    def bears(self, error: KafkakitError) -> bool:
+        """Whether a cluster that cannot be opened is shown as one, beside others.
+
+        Profiles that are named on the command line are there, or it is mistyped; their files may be damaged.
+        """
+        from kafkakit.core.errors import InputError, UsageError
+
+        is_mistyped = isinstance(error, UsageError) and not isinstance(error, InputError)
+        return self.is_fleet and not (self.clusters is not None and is_mistyped)
 
     def ignored(self, settings: Settings) -> IgnoreRules:
         """The findings that are not shown; `UsageError` for a kind that does not exist."""
@@ -145,8 +156,9 @@ def status(ctx: typer.Context, request: StatusRequest) -> int:
 
     cli = cli_context(ctx)
     request.check()
-    with _readers(cli, request) as readers:
-        clusters = _watch(cli, readers, request) if request.watch or request.until_ok else _read_all(cli, readers)
+    with _readers(cli, request) as readers, _history(cli) as history:
+        is_watch = request.watch or request.until_ok
+        clusters = _watch(cli, readers, history, request) if is_watch else _read_all(readers, history)
     if request.nagios:
         return finish(cli, nagios_report(clusters, fail_on=request.fail_on))
     report = status_report(clusters, fail_on=request.fail_on, width=_width(), is_fleet=request.is_fleet)
@@ -155,14 +167,30 @@ def status(ctx: typer.Context, request: StatusRequest) -> int:
 
 def read_status(cli: CliContext) -> tuple[ClusterStatus, ...]:
     """The status of the cluster of the invocation."""
-    with _readers(cli, StatusRequest()) as readers:
-        return _read_all(cli, readers)
+    with _readers(cli, StatusRequest()) as readers, _history(cli) as history:
+        return _read_all(readers, history)
 
 
-def _watch(cli: CliContext, readers: Sequence[Reader], request: StatusRequest) -> tuple[ClusterStatus, ...]:
+@contextmanager
+def _history(cli: CliContext) -> Iterator[HistoryFile]:
+    """The memory of this host, which is written at the end at the latest."""
+    from kafkakit.status.act.reading import HistoryFile
+    from kafkakit.wiring import read_input, write_file
+
+    history = HistoryFile(cli.folders.state / "status", read_input, write_file)
+    try:
+        yield history
+    finally:
+        history.save()
+
+
+def _watch(
+    cli: CliContext, readers: Sequence[Reader], history: HistoryFile, request: StatusRequest
+) -> tuple[ClusterStatus, ...]:
     """Read again and again; comes back only where `--until-ok` is reached."""
     from kafkakit.core.errors import ExitCode
     from kafkakit.ports.acting import pause
+    from kafkakit.status.act.reading import pause_after
     from kafkakit.status.decide.judgement import exit_code
     from kafkakit.status.report.status import status_report, watch_line
     from kafkakit.wiring import system_clock
@@ -171,7 +199,7 @@ def _watch(cli: CliContext, readers: Sequence[Reader], request: StatusRequest) -
     with cli.output.screen(colored=True) as screen:
         while True:
             began_s = clock.monotonic()
-            clusters = _read_all(cli, readers)
+            clusters = _read_all(readers, history)
             is_known = not any(cluster.unread for cluster in clusters)
             if request.until_ok and is_known and exit_code(clusters, request.fail_on) is ExitCode.DONE:
                 return clusters
@@ -180,17 +208,12 @@ def _watch(cli: CliContext, readers: Sequence[Reader], request: StatusRequest) -
             if cli.output.animate or line != before:
                 screen.show(report.text, line)
             before = line
-            took_s = clock.monotonic() - began_s
-            pause(clock, max(WATCH_EVERY_S, 10 * took_s) - took_s)
+            pause(clock, pause_after(clock.monotonic() - began_s, WATCH_EVERY_S))
 
 
-def _read_all(cli: CliContext, readers: Sequence[Reader]) -> tuple[ClusterStatus, ...]:
+def _read_all(readers: Sequence[Reader], history: HistoryFile) -> tuple[ClusterStatus, ...]:
     from concurrent.futures import ThreadPoolExecutor
 
-    from kafkakit.status.act.reading import HistoryFile
-    from kafkakit.wiring import read_input, write_file
-
-    history = HistoryFile(cli.folders.state / "status", read_input, write_file)
     with ThreadPoolExecutor(min(CLUSTERS_AT_ONCE, len(readers))) as pool:
         readings = list(pool.map(lambda reader: reader.read(), readers))
     return tuple(map(history.judge, readings))
@@ -222,11 +245,8 @@ def _in_fleet(cli: CliContext, entry: FleetCluster, folder: Path) -> Settings:
 
 @contextmanager
 def _readers(cli: CliContext, request: StatusRequest) -> Iterator[tuple[Reader, ...]]:
-    """A reader for each cluster; in a fleet, one that cannot be opened has a reader that says why.
-
-    Profiles that are named on the command line are there, or it is mistyped.
-    """
-    from kafkakit.core.errors import KafkakitError, UsageError
+    """A reader for each cluster; in a fleet, one that cannot be opened has a reader that says why."""
+    from kafkakit.core.errors import KafkakitError
     from kafkakit.status.act.reading import StatusReader, UnreadableCluster
     from kafkakit.wiring import load_clients, system_clock
 
@@ -237,7 +257,7 @@ def _readers(cli: CliContext, request: StatusRequest) -> Iterator[tuple[Reader, 
             try:
                 reader: Reader = StatusReader(cluster_sources(cli, stack, choice, request))
             except KafkakitError as error:
-                if not request.is_fleet or (request.clusters is not None and isinstance(error, UsageError)):
+                if not request.bears(error):
                     raise
                 reader = UnreadableCluster(choice.name, error, system_clock())
             stack.callback(reader.close)
@@ -264,7 +284,7 @@ def cluster_sources(cli: CliContext, stack: ExitStack, choice: StatusClusters, r
 
     def lease(cluster_id: str) -> HeldLease | None:
         holder = partial(locked_by, session.host_lock(cluster_id))
-        reader = LeaseReader(lambda: session.control, cluster_id, life_of, holder, cli.output)
+        reader = LeaseReader(lambda: session.control_view, cluster_id, life_of, holder, cli.output)
         return reader.read() or (None if reader.is_known else HeldLease(is_known=False))
 
     def lint(cluster_id: str) -> LintSummary | None:
@@ -285,12 +305,12 @@ def cluster_sources(cli: CliContext, stack: ExitStack, choice: StatusClusters, r
         lease=lease,
         lint=lint,
         sandbox=_sandbox_of(settings),
-        operations=lambda cluster_id: operations_of(session.control, program),
+        operations=lambda cluster_id: operations_of(session.control_view, program),
         lag=_lag_source(cli, choice.name, settings, deep=request.deep),
         is_deep=request.deep,
         limits=request.lag_limits(settings),
         ignore=request.ignored(settings),
-        services=lambda cluster_id: services_of(session.control, wiring.system_clock(), cluster_id, life_of),
+        services=lambda cluster_id: services_of(session.control_view, wiring.system_clock(), cluster_id, life_of),
         certificate_until=(lambda host, port: wiring.certificate_end(host, port, PART_LIMIT_S, security))
         if security.protocol.uses_tls
         else None,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,8 +16,9 @@ from kafkakit.core.options import option
 if TYPE_CHECKING:
     from kafkakit.cli.context import CliContext
     from kafkakit.config.security import Security
+    from kafkakit.status.act.reading import Reader
     from kafkakit.status.act.service import Sessions, StatusWatch
-    from kafkakit.status.commands.status import StatusClusters
+    from kafkakit.status.commands.status import StatusClusters, StatusRequest
     from kafkakit.status.decide.page_parts import PageFrame, UiPage
 
 app = new_group("Serve one read-only page for all of it.")
@@ -42,6 +42,14 @@ class UiRequest:
     )
     tls_cert_file: Path | None = option(None, "--tls-cert-file", metavar="FILE", help="Certificate of the server, PEM.")
     tls_key_file: Path | None = option(None, "--tls-key-file", metavar="FILE", help="Private key of the server, PEM.")
+
+    def shown(self) -> StatusRequest:
+        """The choice of clusters, as `kafkakit status` has it."""
+        from kafkakit.status.commands.status import StatusRequest
+
+        chosen = StatusRequest(clusters=self.clusters, fleet=self.fleet)
+        chosen.check()
+        return chosen
 
     def tls(self) -> Security | None:
         """The server's key and certificate; raises `UsageError` for half of them."""
@@ -98,7 +106,8 @@ def ui(ctx: typer.Context, request: UiRequest) -> None:
     tls, sessions = request.tls(), request.sessions()
     cli.begin_service()
     with ExitStack() as stack:
-        watches = [_watch(cli, stack, choice) for choice in request_choices(cli, request)]
+        shown = request.shown()
+        watches = [_watch(cli, stack, choice, shown) for choice in shown.chosen(cli)]
         plans = PlanFiles(request.plans, read_input)
         service = UiService(watches, plans, UiLook(render=render, asset=asset), sessions, is_secure=tls is not None)
         server = stack.enter_context(closing(open_page_server(request.listen, service.answer, tls=tls)))
@@ -111,25 +120,24 @@ def ui(ctx: typer.Context, request: UiRequest) -> None:
             server.require_listening()
 
 
-def request_choices(cli: CliContext, request: UiRequest) -> tuple[StatusClusters, ...]:
-    """The clusters that are shown."""
-    from kafkakit.status.commands.status import StatusRequest
-
-    chosen = StatusRequest(clusters=request.clusters, fleet=request.fleet)
-    chosen.check()
-    return chosen.chosen(cli)
-
-
-def _watch(cli: CliContext, stack: ExitStack, choice: StatusClusters) -> StatusWatch:
-    from kafkakit.status.act.reading import HistoryFile, StatusReader
+def _watch(cli: CliContext, stack: ExitStack, choice: StatusClusters, shown: StatusRequest) -> StatusWatch:
+    from kafkakit.core.errors import KafkakitError
+    from kafkakit.status.act.reading import HistoryFile, StatusReader, UnreadableCluster, unreadable_sources
     from kafkakit.status.act.service import LiveCluster, StatusWatch
-    from kafkakit.status.commands.status import StatusRequest, cluster_sources
-    from kafkakit.wiring import open_control, read_input, system_clock, write_file
+    from kafkakit.status.commands.status import cluster_sources
+    from kafkakit.wiring import open_control_view, read_input, system_clock, write_file
 
-    sources = cluster_sources(cli, stack, choice, StatusRequest())
-    history = HistoryFile(cli.folders.state / "status", read_input, write_file)
-    control = partial(open_control, choice.settings())
-    return StatusWatch(choice.name, LiveCluster(StatusReader(sources), history, sources, control), system_clock())
+    clock, history = system_clock(), HistoryFile(cli.folders.state / "status", read_input, write_file)
+    try:
+        sources = cluster_sources(cli, stack, choice, shown)
+        reader: Reader = StatusReader(sources)
+    except KafkakitError as error:
+        if not shown.bears(error):
+            raise
+        sources = unreadable_sources(choice.name, choice.program, error, clock)
+        reader = UnreadableCluster(choice.name, error, clock)
+    cluster = LiveCluster(reader, history, sources, lambda: open_control_view(choice.settings()))
+    return StatusWatch(choice.name, cluster, clock)
 
 
 def render(page: UiPage, frame: PageFrame) -> bytes:

@@ -1,8 +1,8 @@
 """What this host saw of a cluster before: since when a finding stands, and how fast disks fill.
 
-Kept as one small file a cluster: at most `MOST_SAMPLES` samples of the disks, one in `EVERY_S` seconds, and when each
-finding that still stands was seen first. It is written by each reading and is no more than a memory: without it all is
-shown but for how long.
+Kept as one file a cluster: at most `MOST_SAMPLES` samples of the disks, one in `EVERY_S` seconds, and when each finding
+that still stands was seen first. With many log dirs there are fewer samples of the same day, so that all of them take
+no more than `MOST_BYTES`. It is no more than a memory: without it all is shown but for how long.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,6 +17,7 @@ from kafkakit.core.findings import Finding
 from kafkakit.core.model import LogDir
 
 MOST_SAMPLES, EVERY_S = 288, 300.0
+MOST_BYTES = 3 << 20
 SPAN_S = 1800.0
 """So long readings must lie apart before a rate is told: segments are deleted in lumps."""
 SCHEMA = 1
@@ -62,8 +63,22 @@ def with_reading(
     since = {f.fingerprint: min(history.since.get(f.fingerprint, at_s), at_s) for f in findings}
     kept = tuple(sample for sample in history.disks if sample.at_s <= at_s)
     if disks is not None and (not kept or at_s - kept[-1].at_s >= EVERY_S):
-        kept = (*kept, DiskSample(at_s=at_s, used=dict(_shares_of(disks))))[-MOST_SAMPLES:]
+        kept = _thin((*kept, DiskSample(at_s=at_s, used=dict(_shares_of(disks))))[-MOST_SAMPLES:])
     return StatusHistory(since=since, disks=kept)
+
+
+def _thin(samples: tuple[DiskSample, ...]) -> tuple[DiskSample, ...]:
+    """As many of them as fit, evenly over the time: the first and the last, and those between far enough apart."""
+    sizes = [len(msgspec.json.encode(sample)) + 1 for sample in samples]
+    most = max(2, MOST_BYTES // max(sizes))
+    if sum(sizes) <= MOST_BYTES:
+        return samples
+    apart_s = MOST_SAMPLES * EVERY_S / most
+    kept = [samples[-1]]
+    for sample in reversed(samples[:-1]):
+        if kept[-1].at_s - sample.at_s >= apart_s:
+            kept.append(sample)
+    return tuple(reversed(kept[:most]))
 
 
 def age_s(history: StatusHistory, fingerprint: str, at: datetime) -> float | None:

@@ -4,7 +4,7 @@ import pytest
 
 from kafkakit.adapters.control_kafka import TOPIC, KafkaControl, encode_change
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
-from kafkakit.core.errors import ConflictError, InputError, TryLaterError, UsageError
+from kafkakit.core.errors import ConflictError, InputError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
 from tests.contracts.control import ControlContract, increment
@@ -38,6 +38,21 @@ class TestKafkaControl(ControlContract):
 def value_of(store: KafkaControl, path: str) -> bytes | None:
     found = store.get(path)
     return None if found is None else found.value
+
+
+def test_who_only_looks_writes_nothing_and_sees_what_comes(rig: LogRig) -> None:
+    writer, looker = rig.open(), KafkaControl(rig.log, lambda: rig.cluster, only_looks=True)
+    assert looker.get("a") is None
+    first = writer.cas("a", b"1", None)
+    written = rig.log.next_offset
+    assert (value_of(looker, "a"), looker.children(""), list(looker.values(""))) == (b"1", ("a",), ["a"])
+    assert rig.log.next_offset == written
+    writer.cas("a", b"2", first)
+    assert value_of(looker, "a") == b"2"
+    with pytest.raises(RefusedError):
+        looker.cas("b", b"1", None)
+    with pytest.raises(RefusedError):
+        looker.delete("a", 1)
 
 
 def test_the_topic_is_made_with_the_first_write_and_spread_over_racks(rig: LogRig) -> None:

@@ -2,12 +2,16 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
+from threading import Barrier
+from typing import Any
 
 import pytest
 
 from kafkakit.core.cluster_facts import (
+    BrokerLogDirs,
     ClusterInfo,
     ConfigChange,
     ConfigOp,
@@ -20,13 +24,21 @@ from kafkakit.core.cluster_facts import (
 from kafkakit.core.errors import ExitCode, KafkakitError, MissingRightError, TryLaterError, UsageError
 from kafkakit.core.findings import FailOn
 from kafkakit.core.lease import HeldLease, Life
-from kafkakit.core.model import ClusterSnapshot, TopicPartition, TopicPartitionReplica
+from kafkakit.core.model import ClusterSnapshot, LogDir, TopicPartition, TopicPartitionReplica
 from kafkakit.execution.act.leases import LeaseReader
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.stores import ControlStore
 from kafkakit.status.act.objects import read_groups, read_topics
-from kafkakit.status.act.reading import HistoryFile, StatusReader, StatusSources, lag_of_empty
+from kafkakit.status.act.reading import (
+    HISTORY_LIMIT_BYTES,
+    HistoryFile,
+    StatusReader,
+    StatusSources,
+    lag_of_empty,
+    pause_after,
+)
 from kafkakit.status.decide.delays import MOST_EMPTY_GROUPS, UNREADABLE, GroupDelay, MeasuredDelays, merged_delays
+from kafkakit.status.decide.history import MOST_BYTES, StatusHistory, encode_history, with_reading
 from kafkakit.status.decide.judgement import Health, PartName, exit_code, judge_cluster
 from kafkakit.status.decide.objects import PartitionWord
 from kafkakit.status.report.status import status_report
@@ -145,8 +157,73 @@ def test_connections_are_opened_once_and_closed_at_the_end() -> None:
     reader.read()
     reader.read()
     reader.close()
-    assert opened == ["admin"]
+    assert opened == ["admin"] * 3  # one for each thread of the control side
     assert found.closed
+
+
+def test_what_each_broker_answers_is_read_side_by_side() -> None:
+    together = Barrier(3)
+
+    class Slow(FakeCluster):
+        def log_dirs(self, *given: Any, **named: Any) -> Any:
+            together.wait(20)
+            return super().log_dirs(*given, **named)
+
+        def dynamic_configs(self, kind: ResourceKind, names: Collection[str]) -> Any:
+            if kind is ResourceKind.BROKER:
+                together.wait(20)
+            return super().dynamic_configs(kind, names)
+
+        def partition_health(self) -> Any:
+            together.wait(20)
+            return super().partition_health()
+
+    reading = read(Slow({1: "a", 2: "b", 3: "c"})).read()
+    assert [part.error for part in reading.parts] == [""] * len(reading.parts)
+    assert [part.name for part in reading.parts][:2] == [PartName.BROKERS, PartName.CONTROLLER]
+
+
+def test_what_hinders_throttles_from_being_read_is_not_waited_for_again_for_versions() -> None:
+    found = cluster()
+    found.fail_next("dynamic_configs", TryLaterError("no answer in 3 s"), 9)
+    failed = {part.name for part in read(found).read().parts if part.error}
+    assert failed == {PartName.THROTTLES, PartName.VERSIONS}
+
+
+@pytest.mark.parametrize(("took_s", "expected"), [(0.1, 4.9), (1.0, 9.0), (9.0, 30.0), (300.0, 30.0)])
+def test_a_slow_cluster_is_asked_less_often_but_not_seldom(took_s: float, expected: float) -> None:
+    assert pause_after(took_s, 5.0) == pytest.approx(expected)
+
+
+def test_the_memory_is_written_once_a_minute_and_at_the_end(tmp_path: Path) -> None:
+    written = list[Path]()
+
+    def note(path: Path, data: bytes) -> None:
+        written.append(path)
+
+    history = HistoryFile(tmp_path, lambda path, limit: path.read_bytes(), note)
+    reading = read(cluster()).read()
+    for seconds in range(0, 61, 5):
+        history.judge(replace(reading, at=reading.at + timedelta(seconds=seconds)))
+    assert len(written) == 2
+    history.save()
+    assert len(written) == 2
+    history.judge(replace(reading, at=reading.at + timedelta(seconds=65)))
+    history.save()
+    assert len(written) == 3
+
+
+def test_the_memory_of_many_disks_can_be_read_again_and_reaches_back_as_far() -> None:
+    assert MOST_BYTES < HISTORY_LIMIT_BYTES
+    reading, history = read(cluster()).read(), StatusHistory()
+    places = tuple(LogDir(path=f"/data/disk-{n:02d}", total_bytes=10**13, usable_bytes=10**12) for n in range(12))
+    disks = {broker: BrokerLogDirs(broker=broker, log_dirs=places) for broker in range(1, 51)}
+    for step in range(300):
+        history = with_reading(history, reading.at + timedelta(minutes=5 * step), (), disks)
+    assert len(encode_history(history)) <= MOST_BYTES + 1000
+    times = [sample.at_s for sample in history.disks]
+    assert times[-1] - times[0] >= 23 * 3600
+    assert max(b - a for a, b in pairwise(times)) <= 1800
 
 
 def test_the_memory_is_written_and_read_again_and_its_loss_costs_only_the_age(tmp_path: Path) -> None:

@@ -1,19 +1,24 @@
 """The service behind the page: what each address shows, who may see it, and what happens while a cluster is away."""
 
 import asyncio
+import os
 import re
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kafkakit.core.cluster_facts import GroupListing, GroupState, GroupType, TopicCount
-from kafkakit.core.errors import TryLaterError, UsageError
+from kafkakit.core.errors import InputError, KafkakitError, TryLaterError, UsageError
 from kafkakit.core.model import Topic, TopicPartition
 from kafkakit.core.rpc import HttpPage, HttpRequest
+from kafkakit.status.act.objects import MOST_AT_ONCE, SharedReads
+from kafkakit.status.act.reading import HistoryFile, UnreadableCluster, unreadable_sources
 from kafkakit.status.act.service import (
     SESSION_COOKIE,
+    LiveCluster,
     PlanFiles,
     Sessions,
     StatusWatch,
@@ -26,8 +31,12 @@ from kafkakit.status.decide.judgement import ClusterReading, ClusterStatus, judg
 from kafkakit.status.decide.objects import BrokerDetail, GroupDetail, PartitionDetail, TopicDetail, topic_row
 from kafkakit.status.decide.pages import StreamEntry
 from tests.fakes.admin import FakeClock
+from tests.fakes.control import FakeControlStore
+from tests.places import ROOT
+from tests.rigs.waiting import until
 from tests.unit.status.test_judgement import P7, down, health, healthy, state
 
+PLAN = ROOT / "tests/cases/compat/journal/dirs.plan.json"
 EVIL = "<b>x</b>'\"&\u202e" + "y" * 230
 
 
@@ -201,6 +210,147 @@ def test_what_one_page_needs_is_read_once_in_a_while(ui: Ui) -> None:
     ui.clock.elapsed += 6
     ui.text("/topics/orders")
     assert ui.sources[0].asked == ["orders", "orders"]
+
+
+def test_what_is_not_there_is_asked_for_once_in_a_while(ui: Ui) -> None:
+    for _ in range(3):
+        assert ui.ask("/topics/nix").status == 404
+    assert ui.sources[0].asked == ["nix"]
+
+
+def test_a_read_that_hangs_is_shared_and_keeps_nothing_else_waiting() -> None:
+    begun, go_on, asked = threading.Event(), threading.Event(), list[str]()
+    reads = SharedReads(FakeClock(), wait_s=0.01)
+
+    def hang() -> str:
+        asked.append("hang")
+        begun.set()
+        go_on.wait(60)
+        return "at last"
+
+    for _ in range(20):
+        with pytest.raises(TryLaterError, match="is being read"):
+            reads.one("topic", "hangs", hang)
+    assert begun.wait(60)
+    until(lambda: given(reads, "other", lambda: "quick") == "quick", "another one is read meanwhile")
+    go_on.set()
+    until(lambda: given(reads, "hangs", hang) == "at last", "the read ends")
+    assert asked == ["hang"]
+
+
+def given(reads: SharedReads, key: str, work: Callable[[], str]) -> str:
+    try:
+        return reads.one("topic", key, work)
+    except TryLaterError:
+        return ""
+
+
+def test_many_reads_that_hang_are_not_joined_by_more_of_them() -> None:
+    go_on = threading.Event()
+    reads = SharedReads(FakeClock(), wait_s=0.01)
+    try:
+        for number in range(MOST_AT_ONCE):
+            with pytest.raises(TryLaterError, match="is being read"):
+                reads.one("topic", number, lambda: go_on.wait(60))
+        with pytest.raises(TryLaterError, match=f"{MOST_AT_ONCE} other"):
+            reads.one("topic", "more", lambda: True)
+    finally:
+        go_on.set()
+
+
+class Store(FakeControlStore):
+    """Counts those that are open; `failure` is raised by what is read."""
+
+    opened, closed = 0, 0
+    failure: KafkakitError | None = None
+
+    def children(self, path: str) -> tuple[str, ...]:
+        if Store.failure is not None:
+            raise Store.failure
+        return ()
+
+    def close(self) -> None:
+        Store.closed += 1
+
+
+def test_the_control_store_is_opened_once_and_again_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("opened", "closed"):
+        monkeypatch.setattr(Store, name, 0)
+
+    def open_store() -> Store:
+        Store.opened += 1
+        return Store()
+
+    clock = FakeClock()
+    error = TryLaterError("away")
+    sources = unreadable_sources("c", "kafkakit", error, clock)
+    memory = HistoryFile(Path("nowhere"), lambda path, limit: b"", lambda path, data: None)
+    cluster = LiveCluster(UnreadableCluster("c", error, clock), memory, sources, open_store)
+    for _ in range(3):
+        assert cluster.streams() == []
+    assert (Store.opened, Store.closed) == (1, 0)
+    monkeypatch.setattr(Store, "failure", error)
+    with pytest.raises(TryLaterError):
+        cluster.streams()
+    assert (Store.opened, Store.closed) == (1, 1)
+    monkeypatch.setattr(Store, "failure", None)
+    cluster.streams()
+    cluster.close()
+    assert (Store.opened, Store.closed) == (2, 2)
+
+
+def test_a_cluster_whose_settings_are_broken_says_so_beside_others() -> None:
+    clock, error = FakeClock(), InputError("prod.yaml", "its profile is broken")
+    memory = HistoryFile(Path("nowhere"), lambda path, limit: b"", lambda path, data: None)
+    sources = unreadable_sources("bad", "kafkakit", error, clock)
+    cluster = LiveCluster(UnreadableCluster("bad", error, clock), memory, sources, Store)
+    watch = StatusWatch("bad", cluster, clock)
+    watch.publish()
+    look = UiLook(render=render, asset=asset)
+    ui = Ui(healthy())
+    ui.service = UiService([watch, *ui.watches], PlanFiles(None, lambda p, n: b""), look, Sessions())
+    assert "its profile is broken" in ui.text("/")
+    assert "its profile is broken" in ui.text("/c/bad")
+    assert (ui.ask("/c/bad/topics/orders").status, ui.ask("/c/c0/topics/orders").status) == (503, 200)
+
+
+def test_plans_are_decoded_once_and_the_newest_files_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkakit.status.act.service.MOST_PLANS", 2)
+    plan, read = PLAN.read_bytes(), list[str]()
+    for age, name in enumerate(("z.json", "m.json", "a.json")):
+        (tmp_path / name).write_bytes(plan)
+        os.utime(tmp_path / name, (1000 + age, 1000 + age))
+
+    def read_file(path: Path, limit: int) -> bytes:
+        read.append(path.name)
+        return path.read_bytes()
+
+    folder = PlanFiles(tmp_path, read_file)
+    for _ in range(2):
+        assert sorted(entry.name for entry in folder.plans()) == ["a.json", "m.json"]
+    assert sorted(read) == ["a.json", "m.json"]
+    os.utime(tmp_path / "z.json", (2000, 2000))
+    assert sorted(entry.name for entry in folder.plans()) == ["a.json", "z.json"]
+    assert sorted(read) == ["a.json", "m.json", "z.json"]
+    assert folder.page("m.json") is None
+
+
+def test_a_reading_that_failed_is_told_at_once() -> None:
+    ui = Ui(healthy())
+    ui.sources[0].failure = TryLaterError("no answer in 3 s")
+    ui.look()
+    assert "no answer in 3 s" in ui.text("/")
+    assert ui.watches[0].view("").is_stale
+
+
+def test_figures_of_a_slow_cluster_are_old_after_a_minute() -> None:
+    ui = Ui(healthy())
+    watch = ui.watches[0]
+    watch.reading = replace(watch.reading, took_s=9.0, read_s=ui.clock.monotonic())
+    ui.clock.elapsed += 50
+    assert not watch.view("").is_stale
+    ui.clock.elapsed += 20
+    assert watch.view("").is_stale
 
 
 def test_a_cluster_that_goes_away_keeps_its_figures_and_says_how_old_they_are() -> None:
