@@ -479,18 +479,11 @@ def read_input(path: Path | str, limit_bytes: int) -> bytes:
     return files.read_input(path, limit_bytes)
 
 
-def write_file(path: Path, data: bytes, mode: int = 0o644) -> None:
-    """Write a file under a temporary name, fsync it, rename it into place and fsync its folder."""
+def write_file(path: Path, data: bytes, mode: int = 0o644, *, keeps_access: bool = False) -> None:
+    """Write a file as `adapters.files.write_file` does."""
     from kafkakit.adapters import files
 
-    files.write_file(path, data, mode)
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Write a file of somebody's anew, as `write_file` does; owner, group and rights stay as they are."""
-    from kafkakit.adapters import files
-
-    files.write_file(path, data, keeps_access=True)
+    files.write_file(path, data, mode, keeps_access=keeps_access)
 
 
 def write_files(written: Iterable[tuple[Path, bytes]]) -> None:

@@ -259,7 +259,7 @@ def linted_report(
     from kafkakit import __version__
     from kafkakit.lint.act import LintPorts, LintTask, read_files, run_lint, write_outputs
     from kafkakit.lint.report import lint_report, upgrade_page
-    from kafkakit.wiring import read_input, replace_file, system_clock, write_file
+    from kafkakit.wiring import read_input, system_clock, write_file
 
     cli = cli_context(ctx)
     form = written.text_format(cli.terminal.is_github_actions)
@@ -280,7 +280,7 @@ def linted_report(
     ports = LintPorts(
         read_input=read_input,
         write_file=write_file,
-        replace_file=replace_file,
+        replace_file=partial(write_file, keeps_access=True),
         read_files=partial(read_files, inputs.paths(paths), inputs.kind, inputs.stdin_filename, read_input),
         read_live=partial(live_pieces, ctx, inputs),
         say=cli.output.say,
