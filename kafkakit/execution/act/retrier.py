@@ -7,7 +7,6 @@ znodes.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from operator import eq
 from typing import Protocol, TypeAlias, TypeVar
 
@@ -27,7 +26,7 @@ from kafkakit.execution.decide.progress import (
     source_bytes,
     sources_told,
 )
-from kafkakit.execution.decide.throttle import Configs, shows
+from kafkakit.execution.decide.throttle import Configs, is_to_repeat, shows
 from kafkakit.ports.acting import Clock, ProgressBar, Reporter, look_until, pause
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import LogReader
@@ -39,9 +38,10 @@ R = TypeVar("R")
 class Retrier:
     """Repeats calls that fail for the moment: a broker or the controller may be changing.
 
-    Every call that kafkakit makes may be repeated without harm. `retry_limit_s` limits the time from the
-    first failure; then the last `TryLaterError` is raised. A cluster that refuses the settings before it gave any
-    answer is not tried again: they are wrong, and nothing runs yet that could wait for a new password.
+    It repeats an action as it is: one that may not be made twice looks first at what is there (see `ConfigWriter`).
+    `retry_limit_s` limits the time from the first failure; then the last `TryLaterError` is raised. A cluster that
+    refuses the settings before it gave any answer is not tried again: they are wrong, and nothing runs yet that could
+    wait for a new password.
     """
 
     def __init__(self, clock: Clock, reporter: Reporter, retry_limit_s: float) -> None:
@@ -88,7 +88,7 @@ IsSame: TypeAlias = Callable[[str | None, str | None], bool]
 class WriteOutcome:
     """Which changes were refused and why, and which a read did not show in time, with what it showed; others are made.
 
-    `gone` are accepted ones of a topic or broker that no read shows any more.
+    `gone` are accepted ones of a topic or broker that the last read does not show.
     """
 
     refused: Mapping[ConfigChange, ItemError] = field(default_factory=dict)
@@ -99,12 +99,23 @@ class WriteOutcome:
 class ConfigWriter:
     """Reads and changes what is set on topics and brokers; every change stands in a journal before it is made.
 
-    `what` names the settings in warnings. Kafka has no compare-and-set: what another process writes between a read and
-    a write is overwritten.
+    `what` names the settings in warnings; `waits_for_gone` is for `wait_until_shown`. Kafka has no compare-and-set:
+    what another process writes between a read and the write after it is overwritten. Where an answer is lost, a read
+    comes before the next try, so that this stays a moment however long the cluster is away.
     """
 
-    def __init__(self, admin: ClusterAdmin, clock: Clock, retrier: Retrier, what: str, is_same: IsSame = eq) -> None:
+    def __init__(
+        self,
+        admin: ClusterAdmin,
+        clock: Clock,
+        retrier: Retrier,
+        what: str,
+        is_same: IsSame = eq,
+        *,
+        waits_for_gone: bool = False,
+    ) -> None:
         self._admin, self._clock, self._retrier, self._what, self._is_same = admin, clock, retrier, what, is_same
+        self._waits_for_gone = waits_for_gone
 
     def configs(self, kind: ResourceKind, names: Collection[str]) -> Configs:
         """What is set on the topics that exist, or on the brokers that answer."""
@@ -114,20 +125,52 @@ class ConfigWriter:
 
     def values(self, keys: Collection[ConfigKey]) -> ConfigValues:
         """What single keys are set to now."""
-        own = {kind: self.configs(kind, {k.name for k in keys if k.kind is kind}) for kind in ResourceKind}
-        return {k: own[k.kind][k.name].get(k.key) for k in keys if k.name in own[k.kind]}
+        return _values_of(keys, self.configs)
 
     def write(self, changes: ConfigChanges, intend: Callable[[ConfigChanges], NoteErrors]) -> WriteOutcome:
-        """Make the changes, and wait until they show; `intend` journals those of a call before it is made."""
+        """Make the changes, and wait until they show; `intend` journals those of a call before it is made.
+
+        The values that they replace have to be true for SET and DELETE: where an answer is lost, and another value is
+        there before the next try, it is another process's and stays; the change is among the unshown then.
+        """
         refused: dict[ConfigChange, ItemError] = {}
         for call in _calls(changes):
             note_errors = intend(call)
-            answers = self._retrier.call(f"changing {self._what}", partial(self._admin.alter_configs, list(call)))
+            answers = self._alter(call)
             errors = {c: e for c in call if (e := answers.get(c)) is not None}
             note_errors(errors)
             refused |= errors
         accepted = [c for c in changes if c not in refused]
-        return replace(wait_until_shown(self._clock, accepted, self.values, self._is_same), refused=refused)
+        shown = wait_until_shown(self._clock, accepted, self.values, self._is_same, waits_for_gone=self._waits_for_gone)
+        return replace(shown, refused=refused)
+
+    def _alter(self, call: ConfigChanges) -> Mapping[ConfigChange, ItemError | None]:
+        """Make the changes of a call. From the second try on only those that a read finds still to be made.
+
+        What no read shows is sent again: of what is gone the cluster refuses it.
+        """
+        is_first = True
+
+        def alter() -> Mapping[ConfigChange, ItemError | None]:
+            nonlocal is_first
+            todo = list(call)
+            if not is_first:
+                found = _values_of({key_of(c) for c in call}, self._admin.dynamic_configs)
+                todo = [
+                    change
+                    for change, replaced in call.items()
+                    if (key := key_of(change)) not in found or is_to_repeat(change, replaced, found[key], self._is_same)
+                ]
+            is_first = False
+            return self._admin.alter_configs(todo) if todo else {}
+
+        return self._retrier.call(f"changing {self._what}", alter)
+
+
+def _values_of(keys: Collection[ConfigKey], read: Callable[[ResourceKind, Collection[str]], Configs]) -> ConfigValues:
+    names = {kind: sorted({k.name for k in keys if k.kind is kind}) for kind in ResourceKind}
+    own = {kind: read(kind, wanted) for kind, wanted in names.items() if wanted}
+    return {k: own[k.kind][k.name].get(k.key) for k in keys if k.name in own[k.kind]}
 
 
 def noted_before(_: ConfigChanges) -> NoteErrors:
@@ -154,8 +197,13 @@ def wait_until_shown(
     changes: Iterable[ConfigChange],
     read: Callable[[Collection[ConfigKey]], ConfigValues],
     is_same: IsSame = eq,
+    *,
+    waits_for_gone: bool,
 ) -> WriteOutcome:
-    """Read until the changes show, for `SHOW_TIMEOUT_S` at most; what another process wrote meanwhile is not shown."""
+    """Read until the changes show, for `SHOW_TIMEOUT_S` at most; what another process wrote meanwhile is not shown.
+
+    A topic or broker that a read does not show may come back: with `waits_for_gone` that is waited for as well.
+    """
     waiting = list(changes)
 
     def look() -> ConfigValues:
@@ -163,7 +211,10 @@ def wait_until_shown(
         waiting[:] = [c for c in waiting if key_of(c) not in found or not shows(c, found[key_of(c)], is_same)]
         return found
 
-    last = look_until(clock, SHOW_TIMEOUT_S, look, lambda _: not waiting, every_s=0.2)
+    def is_over(found: ConfigValues) -> bool:
+        return not any(waits_for_gone or key_of(c) in found for c in waiting)
+
+    last = look_until(clock, SHOW_TIMEOUT_S, look, is_over, every_s=0.2)
     unshown = {c: last[key_of(c)] for c in waiting if key_of(c) in last}
     return WriteOutcome(unshown=unshown, gone=tuple(c for c in waiting if c not in unshown))
 

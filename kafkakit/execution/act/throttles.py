@@ -228,7 +228,7 @@ class Throttles:
         for key in [k for k in foreign if k not in self._told]:
             self._reporter.warn(f"broker {key.name}: another process changed {key.key} meanwhile; left as it is")
             self._told.add(key)
-        refused = self._configs.write(JournalSubject.THROTTLE, changes)
+        refused = self._configs.write(JournalSubject.THROTTLE, changes, now)
         failed = {key_of(c) for c in refused}
         self._set |= {k: r for k, r in todo.items() if k not in failed}
         still = self._alive() if refused else set()
@@ -261,7 +261,7 @@ class Throttles:
             return
         now = self._configs.brokers({k.name for k in held})
         changes, settled, foreign = restore_changes(held, now)
-        self._note(self._configs.write(JournalSubject.RESTORE, dict.fromkeys(changes)))
+        self._note(self._configs.write(JournalSubject.RESTORE, dict.fromkeys(changes), now))
         for key in [k for k in foreign if k not in self._told]:
             self._reporter.warn(f"broker {key.name}: another process changed {key.key} meanwhile; left as it is")
         self._release([*settled, *foreign])
@@ -298,15 +298,18 @@ class ThrottleWriter:
         """What is set on the brokers that answer."""
         return self._writer.configs(ResourceKind.BROKER, names)
 
-    def write(self, what: JournalSubject, changes: ConfigChanges) -> dict[ConfigChange, ItemError]:
+    def write(
+        self, what: JournalSubject, changes: ConfigChanges, seen: Configs | None = None
+    ) -> dict[ConfigChange, ItemError]:
         """Make changes and wait until they show; returns those refused.
 
-        A topic or broker that is gone by now has nothing to show. Raises `OperationFailedError` when an accepted change
-        does not show.
+        `changes` have the earlier values that the journal gets. The values that they replace are in `seen`, what was
+        read before; without it they are the earlier ones. A topic or broker that is gone by now has nothing to show,
+        and is not waited for. Raises `OperationFailedError` when an accepted change does not show.
         """
 
         def intend(call: ConfigChanges) -> NoteErrors:
-            seq = self._journal.intent(what, {"changes": [change_to_data(c, earlier) for c, earlier in call.items()]})
+            seq = self._journal.intent(what, {"changes": [change_to_data(c, changes[c]) for c in call]})
             return lambda errors: self._journal.effect(
                 seq,
                 {
@@ -315,7 +318,8 @@ class ThrottleWriter:
                 },
             )
 
-        outcome = self._writer.write(changes, intend)
+        replaced = changes if seen is None else {c: seen.get(c.name, {}).get(c.key) for c in changes}
+        outcome = self._writer.write(replaced, intend)
         if outcome.unshown:
             names = list_items([f"{c.kind} {c.name} {c.key}" for c in outcome.unshown])
             raise OperationFailedError(f"a throttle change was accepted but does not show: {names}")
@@ -356,7 +360,8 @@ class ThrottleLists:
         refused = self._configs.write(JournalSubject.RESTORE, dict.fromkeys(removal_changes(wanted, topics)))
         # A run that was cut may have emptied a list without writing that down: what is there now decides.
         topics = self._configs.topics({k.name for k in wanted})
-        refused |= self._configs.write(JournalSubject.RESTORE, dict.fromkeys(empty_list_changes(whole, topics)))
+        emptied = dict.fromkeys(empty_list_changes(whole, topics))
+        refused |= self._configs.write(JournalSubject.RESTORE, emptied, topics)
         self._release(topics, [k for k in wanted if k in self._journal.state.entries])
         return refused
 

@@ -246,6 +246,18 @@ def shows(change: ConfigChange, value: str | None, is_same: Callable[[str | None
             return not set(split_list(change.value)) & set(split_list(value))
 
 
+def is_to_repeat(
+    change: ConfigChange,
+    replaced: str | None,
+    value: str | None,
+    is_same: Callable[[str | None, str | None], bool] = eq,
+) -> bool:
+    """Whether a change whose answer was lost is made again where `value` is read; one over another's value is not."""
+    if shows(change, value, is_same):
+        return False
+    return change.op in (ConfigOp.APPEND, ConfigOp.SUBTRACT) or is_same(value, replaced)
+
+
 def split_list(value: str | None) -> list[str]:
     """The entries of a throttle list value."""
     return [e.strip() for e in (value or "").split(",") if e.strip()]

@@ -178,7 +178,7 @@ class SettingsWriter:
         settle_s: float,
     ) -> None:
         self._admin, self._clock, self._journal, self._retrier = admin, clock, journal, retrier
-        self._writer = ConfigWriter(admin, clock, retrier, "settings", is_same)
+        self._writer = ConfigWriter(admin, clock, retrier, "settings", is_same, waits_for_gone=True)
         self._restart_broker, self._settle_s = restart_broker, settle_s
 
     def carry_out(self, step: PlannedStep) -> tuple[str, ...]:
@@ -346,7 +346,7 @@ class SettingsWriter:
         if not wait_until(self._clock, self._settle_s, runs):
             return (f"broker {broker} did not come back within {self._settle_s:g} s",)
         wanted, read = [change_of(key_of(c), c.after) for c in changes], partial(self.values, restart=True)
-        return _describe_unshown(wait_until_shown(self._clock, wanted, read, is_same))
+        return _describe_unshown(wait_until_shown(self._clock, wanted, read, is_same, waits_for_gone=True))
 
     def _settled(self, step: PlannedStep) -> tuple[str, ...]:
         return self._rejoined(int(step.changes[0].name)) if step.restart else ()

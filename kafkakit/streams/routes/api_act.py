@@ -4,6 +4,7 @@ from kafkakit.streams.routes.act.clusters import (
     OpenCluster,
     create_topics,
     find_topics,
+    limit_producers,
     own_settings,
     plan_on,
     set_quotas,

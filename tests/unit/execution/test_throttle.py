@@ -1,18 +1,22 @@
 """Throttles set, changed and given back; throttle lists to the byte."""
 
+from collections.abc import Collection, Mapping
+
 import pytest
 
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ItemError, ResourceKind
 from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.execution.act.retrier import (
+    SHOW_TIMEOUT_S,
     ConfigChanges,
     ConfigWriter,
     NoteErrors,
     Retrier,
     WriteOutcome,
+    noted_before,
     wait_until_shown,
 )
-from kafkakit.execution.decide.journal import ConfigKey, key_of
+from kafkakit.execution.decide.journal import ConfigKey, RateHold, change_of, key_of
 from kafkakit.execution.decide.plan_state import LIST_LIMIT, MoveGoal
 from kafkakit.execution.decide.schedule.work import BrokerRates
 from kafkakit.execution.decide.throttle import (
@@ -244,9 +248,68 @@ def test_a_writer_tells_what_is_refused_what_shows_another_value_and_what_is_gon
     assert len(rig.reporter.warned) == 1
     lagging: dict[ConfigKey, str | None] = dict(zip(map(key_of, changes[1:]), ("4", "4", "5.0"), strict=True))
     shown = wait_until_shown(
-        rig.clock, changes, lambda _: lagging, lambda one, other: float(one or 0) == float(other or 0)
-    )
+        rig.clock, changes, lambda _: lagging, lambda one, other: float(one or 0) == float(other or 0),
+        waits_for_gone=True,
+    )  # fmt: skip
     assert shown == WriteOutcome(unshown={changes[1]: "4", changes[2]: "4"}, gone=(changes[0],))
+
+
+@pytest.mark.parametrize("is_made", [True, False])
+def test_a_second_try_leaves_what_another_process_set_since_the_first(is_made: bool) -> None:
+    rig = Rig()
+    kind, entries = ResourceKind.TOPIC, ConfigOp.APPEND
+    changes = {
+        rate_set(1, FOLLOWER_RATE, "5"): None,
+        rate_set(2, FOLLOWER_RATE, "5"): "4",
+        change_of(ConfigKey(ResourceKind.BROKER, "3", FOLLOWER_RATE), None): "6",
+        ConfigChange(kind=kind, name="t", key=FOLLOWER_LIST, op=entries, value="0:1"): None,
+    }
+    taken, *others = changes
+    for broker, value in (("2", "4"), ("3", "6")):
+        set_by_others(rig.cluster, broker, FOLLOWER_RATE, value)
+    rig.cluster.fail_next("alter_configs", TryLaterError("away"), after_effect=is_made)
+
+    def act(_: float) -> None:
+        set_by_others(rig.cluster, "1", FOLLOWER_RATE, "9")
+        if "0:1" not in rig.cluster.topics["t"].configs.get(FOLLOWER_LIST, ""):
+            set_by_others(rig.cluster, "t", FOLLOWER_LIST, "7:7")
+
+    rig.clock.on_sleep.append(act)
+    writer = ConfigWriter(rig.cluster, rig.clock, Retrier(rig.clock, rig.reporter, 10), "rates")
+    assert writer.write(changes, noted_before) == WriteOutcome(unshown={taken: "9"})
+    assert [made for _, made in rig.cluster.calls] == [tuple(changes) if is_made else tuple(others)]
+
+
+def test_a_second_try_knows_what_a_throttle_replaces() -> None:
+    """Neither the value before all of ours nor that before a pacer's is the one that is there."""
+    rig = Rig()
+    key = ConfigKey(ResourceKind.BROKER, "3", FOLLOWER_RATE)
+    set_by_others(rig.cluster, "3", FOLLOWER_RATE, "3")
+    rig.throttles.set_over({key: RateHold(earlier=None, ours=frozenset({"3"}))})
+    for rates in (BOTH, BrokerRates(into=9, out=9)):
+        rig.cluster.fail_next("alter_configs", TryLaterError("away"))
+        rig.throttles.change(rates, rig.live(), [T0])
+        assert rig.configs()["broker 3"] == {FOLLOWER_RATE: str(rates.into)}
+    rig.throttles.lift_entries()
+    rig.cluster.fail_next("alter_configs", TryLaterError("away"))
+    finish(rig)
+    assert rig.configs() == {}
+
+
+def test_a_throttle_is_not_waited_for_where_its_broker_is_gone() -> None:
+    rig = Rig()
+    read = rig.cluster.dynamic_configs
+
+    def hidden(kind: ResourceKind, names: Collection[str]) -> Mapping[str, Mapping[str, str]]:
+        return {n: v for n, v in read(kind, names).items() if n != "3" or not rig.cluster.calls}
+
+    rig.cluster.dynamic_configs = hidden  # type: ignore[method-assign]
+    rig.throttles.impose([T0], BOTH, rig.live())
+    assert rig.clock.elapsed == 0
+    writer = ConfigWriter(rig.cluster, rig.clock, Retrier(rig.clock, rig.reporter, 10), "rates", waits_for_gone=True)
+    change = rate_set(3, FOLLOWER_RATE, "5")
+    assert writer.write({change: "5"}, noted_before) == WriteOutcome(gone=(change,))
+    assert rig.clock.elapsed >= SHOW_TIMEOUT_S
 
 
 def test_a_call_has_each_key_once_and_stands_in_the_journal_before_it_is_made() -> None:
@@ -279,7 +342,8 @@ def test_a_topic_that_goes_meanwhile_is_no_trouble() -> None:
 
 def test_a_cluster_that_is_away_ends_with_try_later_and_the_journal_knows_all() -> None:
     rig = Rig()
-    rig.cluster.fail_next("alter_configs", TryLaterError("away"), times=50, after_effect=True)
+    rig.cluster.fail_next("alter_configs", TryLaterError("away"), after_effect=True)
+    rig.cluster.before_call.append(lambda *_: rig.cluster.fail_next("dynamic_configs", TryLaterError("away"), times=50))
     with pytest.raises(TryLaterError):
         rig.throttles.impose([T0], BOTH, rig.live())
     assert rig.configs() != {}

@@ -251,6 +251,23 @@ def test_a_broker_that_answers_again_in_time_is_known(bench: Harness) -> None:
     assert bench.apply(plan).state.end is RolloutEnd.APPLIED
 
 
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_broker_that_is_silent_after_its_change_is_waited_for(bench: Harness, is_restarted: bool) -> None:
+    plan = bench.plan("replica.fetch.max.bytes=5" if is_restarted else "log.cleaner.backoff.ms=20000", brokers=(2,))
+    name = "broker_configs" if is_restarted else "dynamic_configs"
+    read, silent = getattr(bench.cluster, name), [3]
+
+    def answer(*asked: Any, **more: Any) -> Any:
+        if silent[0] and (bench.restarts or bench.cluster.brokers[2].configs):
+            silent[0] -= 1
+            return {}
+        return read(*asked, **more)
+
+    setattr(bench.cluster, name, answer)
+    assert bench.apply(plan).state.end is RolloutEnd.APPLIED
+    assert silent == [0]
+
+
 def test_the_cluster_default_is_read_back_on_each_broker(bench: Harness) -> None:
     bench.cluster.brokers[2].configs["log.cleaner.backoff.ms"] = "9"  # it hid the default before, and may go on
     plan = bench.plan("log.cleaner.backoff.ms=20000", cluster_default=True)

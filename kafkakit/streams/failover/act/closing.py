@@ -142,17 +142,19 @@ def reclaim(
     if left_s > 0 and not keep:
         words = f"the grace of operation {operation} ends in {format_span(left_s)}"
         raise TryLaterError(words, hint="--grace 0 ends it now")
-    if check.unread and not keep:
-        raise TryLaterError(f"not every old topic can be checked: {check.unread[0]}")
+    if not keep:
+        _require_read(check)
     kept = {} if keep else kept
     results = []
     for each in check.certificate.segments:
         if each.segment in kept:
             results.append((each.topic, f"kept: {kept[each.segment]}"))
             continue
-        last = check_certificate(replace(check.certificate, segments=(each,)), open_cluster, None, record.copies)
-        if last.late and not keep:  # Kafka deletes whatever has come: as little time as can be lies between
-            return ClosingResult(record=state_of(journal), results=tuple(results), check=last, copied=copied)
+        if not keep:  # Kafka deletes whatever has come: as little time as can be lies between
+            last = check_certificate(replace(check.certificate, segments=(each,)), open_cluster, None, record.copies)
+            if last.late or last.short:
+                return ClosingResult(record=state_of(journal), results=tuple(results), check=last, copied=copied)
+            _require_read(last)
         journal.intent(LineSubject.RECLAIM, {"topic": each.topic, "topic_id": each.topic_id, "keep": keep})
         # A store that fails over may lose its newest write: behind the intent, the retirement is not the newest.
         route = _route_without(parts, record, each.segment)
@@ -162,6 +164,11 @@ def reclaim(
     return ClosingResult(
         record=state_of(journal), results=tuple(results), check=check, kept=tuple(kept.values()), copied=copied
     )
+
+
+def _require_read(check: CertificateCheck) -> None:
+    if check.unread:
+        raise TryLaterError(f"not every old topic can be checked: {check.unread[0]}")
 
 
 def _delete_topic(parts: FailoverParts, record: OperationRecord, route: Route, each: SegmentEvidence) -> str:

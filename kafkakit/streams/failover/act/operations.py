@@ -1,11 +1,11 @@
 """Operations of streams for commands and for other tools: planned, begun or continued, and watched.
 
 An operation is open under the lease of its stream. It is watched from outside (route, journal and clusters) without the
-right to change any.
+right to change any. The audit log of a stream, in the control store, has every command that may change it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -18,6 +18,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.rpc import Event
 from kafkakit.core.text import shell_command
+from kafkakit.execution.act.journal_files import AuditLog, SharedStoreLines
 from kafkakit.execution.act.leases import HeldClock, RenewableLease
 from kafkakit.ports.acting import Clock, Reporter
 from kafkakit.ports.data import ClusterClients
@@ -25,7 +26,6 @@ from kafkakit.ports.stores import ControlStore
 from kafkakit.streams.failover.act.letters import OldRecords, read_references
 from kafkakit.streams.failover.act.observing import ClientWatch, OperationObserver, measure_pace
 from kafkakit.streams.failover.act.run import (
-    CommandAudit,
     Effects,
     FailoverParts,
     Journal,
@@ -35,13 +35,27 @@ from kafkakit.streams.failover.act.run import (
     no_line,
     state_of,
 )
-from kafkakit.streams.failover.decide.drain_proof import CommitPace, LiveHistory, LiveLook, LiveView
+from kafkakit.streams.failover.decide.drain_proof import CommitPace, Item, LiveHistory, LiveLook, LiveView
 from kafkakit.streams.failover.decide.evidence import Evidence
-from kafkakit.streams.failover.decide.history import EndKind, RunEnd, end_by_route, home_of, left_cluster, routed_at
+from kafkakit.streams.failover.decide.history import (
+    AuditedCommand,
+    ClosingResult,
+    EndKind,
+    RunEnd,
+    audit_root,
+    end_by_route,
+    event_of,
+    home_of,
+    left_cluster,
+    plan_sha256,
+    read_commands,
+    routed_at,
+)
 from kafkakit.streams.failover.decide.operation import (
     Failover,
     FailoverRequest,
     LaneMove,
+    Line,
     LineSubject,
     OperationKind,
     OperationRecord,
@@ -535,3 +549,59 @@ class OperationWatcher:
                 else:
                     problems[segment.id] = "not every leader answers"
         return ends, problems
+
+
+class CommandAudit:
+    """What one command does to a stream: for the audit log, and for a service of events, which `put` sends to."""
+
+    def __init__(self, put: Callable[[Sequence[Event]], object] = lambda _: None) -> None:
+        self._put = put
+        self._more: dict[str, object] = {}
+
+    @contextmanager
+    def around(
+        self, store: ControlStore, clock: Clock, stream: str, what: dict[str, object], warn: Callable[[str], None]
+    ) -> Iterator[None]:
+        """A line before the command and one after it; raises where the first cannot be written: nothing is done then.
+
+        `what` has a random `id`, `by` and `command`.
+        """
+        log = AuditLog(SharedStoreLines(store, audit_root(stream)), clock)
+        with log.around(what, warn) as self._more:
+            yield
+
+    def see(self, record: OperationRecord | None, line: Line) -> None:
+        """Take a line that the command wrote into a journal."""
+        if record is None:
+            return
+        self._about(record)
+        if line.what is LineSubject.STEP:
+            self._more["step"] = str(line.data["step"])
+        event = event_of(record, line)
+        if event is not None:
+            self._put((event,))
+
+    def note(self, end: RunEnd) -> None:
+        """Take the end of a run."""
+        self._about(end.record)
+        self._more |= {"step": end.step, "result": end.kind, "reason": end.reason}
+
+    def note_closing(self, closing: ClosingResult) -> None:
+        """Take what became of the topics of an operation."""
+        self._about(closing.record)
+        if closing.is_late:
+            self._more |= {"result": EndKind.LATE, "reason": EndKind.LATE}
+        elif closing.kept:
+            self._more |= {"result": EndKind.WAITING, "reason": Item.LETTERS}
+
+    def note_not_begun(self, refused_by: str) -> None:
+        """Take that nothing was begun: by a precondition that was refused, or by the operator's answer."""
+        self._more |= {"result": "refused", "reason": refused_by} if refused_by else {"result": "not confirmed"}
+
+    def _about(self, record: OperationRecord) -> None:
+        self._more |= {"operation": record.operation.id, "plan_sha256": plan_sha256(record.operation)}
+
+
+def commands_of(store: ControlStore, stream: str) -> tuple[tuple[AuditedCommand, ...], int]:
+    """The commands in the audit log of a stream, oldest first, and how many lines cannot be read."""
+    return read_commands(SharedStoreLines(store, audit_root(stream)).read())

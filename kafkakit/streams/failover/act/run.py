@@ -5,11 +5,10 @@ decision was made from; every effect comes after the lease was confirmed.
 
 Effects on clusters are topics, offsets of groups, and fences. Each may be made a second time: the intent is written
 before, and the live state is looked at afterwards, so an answer that was lost is no failure here. Journals and
-certificates are kept in the control store, and so is the audit log, which has every command that may change a stream.
+certificates are kept in the control store.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -26,9 +25,8 @@ from kafkakit.core.errors import ConflictError, KafkakitError, OperationFailedEr
 from kafkakit.core.journal_lines import line_data
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms
-from kafkakit.core.rpc import Event
 from kafkakit.core.text import shell_command
-from kafkakit.execution.act.journal_files import AuditLog, LineJournal, SharedStoreLines, StoreLines
+from kafkakit.execution.act.journal_files import LineJournal, StoreLines
 from kafkakit.execution.act.leases import ClusterAccess, GuardedAdmin
 from kafkakit.ports.acting import Clock, Reporter, pause
 from kafkakit.ports.admin import ClusterAdmin
@@ -36,24 +34,20 @@ from kafkakit.ports.data import ClusterClients
 from kafkakit.ports.stores import ControlStore
 from kafkakit.streams.failover.act.letters import OldRecords
 from kafkakit.streams.failover.act.observing import OperationObserver, read_writers
-from kafkakit.streams.failover.decide.drain_proof import Item, late_words, losses, uncopied_ranges, with_references
+from kafkakit.streams.failover.decide.drain_proof import late_words, losses, uncopied_ranges, with_references
 from kafkakit.streams.failover.decide.evidence import Evidence, References
 from kafkakit.streams.failover.decide.history import (
-    AuditedCommand,
-    ClosingResult,
     DrainCertificate,
     EndKind,
     RunEnd,
-    audit_root,
     decode_certificate,
-    event_of,
     make_certificate,
-    plan_sha256,
-    read_commands,
     routed_at,
 )
 from kafkakit.streams.failover.decide.operation import (
     GRAMMAR,
+    SIZE_KEY,
+    SIZE_LIMIT,
     Action,
     Certify,
     ChangeRoute,
@@ -85,7 +79,7 @@ from kafkakit.streams.failover.decide.operation import (
     operations_folder,
     step_by_route,
 )
-from kafkakit.streams.failover.decide.plan import FENCE_RATE, SIZE_KEY, SIZE_LIMIT, fence_bindings
+from kafkakit.streams.failover.decide.plan import FENCE_RATE, fence_bindings
 from kafkakit.streams.failover.decide.steps import apply_edit, next_step
 from kafkakit.streams.model.route import DLQ, Route, Segment, lane_client_id, partitions_of, segment_problem
 from kafkakit.streams.routes.api_act import (
@@ -95,6 +89,7 @@ from kafkakit.streams.routes.api_act import (
     RouteStore,
     create_topics,
     find_topics,
+    limit_producers,
     plan_on,
     set_quotas,
 )
@@ -153,11 +148,16 @@ class Effects:
                         problems.append(f"group {name}: {key}: {error}")
         return tuple(problems)
 
-    def planned_fence(self, segment: Segment, kind: FenceKind, operation: Failover, quota: int | None) -> FenceRecord:
+    def planned_fence(
+        self, segment: Segment, kind: FenceKind, operation: Failover, quota: int | None, known: FenceRecord | None
+    ) -> FenceRecord:
         """What a fence will add and replace, read from the cluster: to be written down before it goes up.
 
-        `quota` is that of the segment's lane, which a quota fence replaces.
+        `quota` is that of the segment's lane, which a quota fence replaces. A fence that is `known` stays as it is,
+        unless another process has set a size limit since: then it is the one that comes back.
         """
+        if known is not None and kind is not FenceKind.CONFIG:
+            return known
         cluster, request = self._cluster_of(segment), operation.request
         if kind is FenceKind.QUOTA:
             client_id, before = operation.client_id_of(segment.id), None if quota is None else str(quota)
@@ -168,27 +168,33 @@ class Effects:
                 raise TryLaterError(f"{segment.topic}: {writers.problem}")
             return FenceRecord(segment=segment.id, kind=kind, bindings=fence_bindings(segment.topic, writers))
         configs = cluster.admin.dynamic_configs(ResourceKind.TOPIC, (segment.topic,)).get(segment.topic, {})
-        return FenceRecord(segment=segment.id, kind=kind, before=configs.get(SIZE_KEY))
+        before = configs.get(SIZE_KEY)
+        if known is not None and before in (SIZE_LIMIT, known.before):
+            return known
+        return FenceRecord(segment=segment.id, kind=kind, before=before)
 
     def raise_fence(self, segment: Segment, fence: FenceRecord) -> None:
         """Put a fence up as it was written down; what allows readers comes first. The next look tells if it shows."""
         self._cluster_of(segment)
         admin = self._admin(segment.cluster)
         if fence.kind is FenceKind.CONFIG:
-            self._limit_size(admin, segment, fence.before, SIZE_LIMIT)
+            self._limit_size(segment, replaced=fence.before, value=SIZE_LIMIT)
         if fence.kind is FenceKind.QUOTA:
-            _limit(admin, fence.client_id, FENCE_RATE)
+            self._limit_producers(segment, fence.client_id, FENCE_RATE)
         for binding in fence.bindings:
             _raise_first(admin.create_acls((binding,)).values(), f"the fence on {segment.topic}")
 
     def lower_fence(self, segment: Segment, fence: FenceRecord) -> None:
-        """Take a fence down: exactly what it brought goes, what it replaced comes back, the denial goes first."""
+        """Take a fence down: exactly what it brought goes, what it replaced comes back, the denial goes first.
+
+        A size limit that another process set meanwhile stays.
+        """
         self._cluster_of(segment)
         admin = self._admin(segment.cluster)
-        if fence.kind is FenceKind.CONFIG and not self._limit_size(admin, segment, SIZE_LIMIT, fence.before):
+        if fence.kind is FenceKind.CONFIG and not self._limit_size(segment, replaced=SIZE_LIMIT, value=fence.before):
             raise TryLaterError(f"{SIZE_KEY} of {segment.topic} was changed, but does not show it")
         if fence.kind is FenceKind.QUOTA:
-            _limit(admin, fence.client_id, None if fence.before is None else int(fence.before))
+            self._limit_producers(segment, fence.client_id, None if fence.before is None else int(fence.before))
         for binding in reversed(fence.bindings):
             _raise_first(admin.delete_acls((binding,)).values(), f"the fence on {segment.topic}")
 
@@ -253,16 +259,32 @@ class Effects:
             raise RefusedError(f"{segment.topic}: {problem}")
         return cluster
 
-    def _limit_size(self, admin: ClusterAdmin, segment: Segment, before: str | None, value: str | None) -> bool:
-        """Change the size limit of a topic; True once brokers show it."""
+    def _limit_producers(self, segment: Segment, client_id: str, rate: int | None) -> None:
+        access = ClusterAccess(cluster_id=segment.cluster_id, admin=self._admin(segment.cluster), clock=self._clock)
+        limit_producers(access, {client_id: rate}, f"client id {client_id}")
+
+    def _limit_size(self, segment: Segment, *, replaced: str | None, value: str | None) -> bool:
+        """Change the size limit of a topic; False while brokers do not show it. Another process's limit stays.
+
+        A limit that a read shows already is written too: reads lag, and the one that it replaces may be there still.
+        """
         from kafkakit.execution.act.retrier import SHOW_TIMEOUT_S, ConfigWriter, Retrier, noted_before
         from kafkakit.execution.decide.journal import ConfigKey, change_of
 
-        change = change_of(ConfigKey(ResourceKind.TOPIC, segment.topic, SIZE_KEY), value)
+        key = ConfigKey(ResourceKind.TOPIC, segment.topic, SIZE_KEY)
         retrier = Retrier(self._clock, self._reporter, SHOW_TIMEOUT_S)
-        outcome = ConfigWriter(admin, self._clock, retrier, "size limits").write({change: before}, noted_before)
-        _raise_first(outcome.refused.values(), f"{SIZE_KEY} of {segment.topic}")
-        return not outcome.unshown
+        writer = ConfigWriter(self._admin(segment.cluster), self._clock, retrier, "size limits")
+        found = writer.values([key]).get(key, replaced)
+        if found in (replaced, value):
+            outcome = writer.write({change_of(key, value): replaced}, noted_before)
+            _raise_first(outcome.refused.values(), f"{SIZE_KEY} of {segment.topic}")
+            if not outcome.unshown:
+                return True
+            (found,) = outcome.unshown.values()
+        if found == replaced:
+            return False
+        self._reporter.warn(f"{segment.topic}: another process set {SIZE_KEY} to {found or 'its default'}; it stays")
+        return True
 
 
 Journal: TypeAlias = LineJournal[LineSubject, OperationRecord | None]
@@ -438,11 +460,12 @@ class OperationRun:
             case SeedGroups():
                 self._seed(action)
             case RaiseFence():
-                known = [f for f in self.record.fences if (f.segment, f.kind) == (action.segment.id, action.kind)]
+                fences = [f for f in self.record.fences if (f.segment, f.kind) == (action.segment.id, action.kind)]
+                known = fences[0] if fences else None
                 lane = next(lane for lane, each in evidence.route.segments() if each.id == action.segment.id)
                 quota = lane.quota_bytes_per_s
-                fence = known[0] if known else effects.planned_fence(action.segment, action.kind, operation, quota)
-                if not known:
+                fence = effects.planned_fence(action.segment, action.kind, operation, quota, known)
+                if fence != known:
                     journal.intent(LineSubject.FENCE, line_data(fence))
                 effects.raise_fence(action.segment, fence)
                 self._parts.reporter.say(f"fence {fence.kind} on {action.segment.topic}")
@@ -621,11 +644,6 @@ SEEDED_AT_ONCE = 50
 """Groups whose offsets are read together before each of them gets its own."""
 
 
-def _limit(admin: ClusterAdmin, client_id: str, rate: int | None) -> None:
-    answers = admin.alter_client_quotas({QuotaEntity(client_id=client_id): {PRODUCER_BYTE_RATE: rate}})
-    _raise_first(answers.values(), f"the quota of client id {client_id}")
-
-
 def _raise_first(answers: Iterable[ItemError | None], what: str) -> None:
     error = next((each for each in answers if each is not None), None)
     if error is not None:
@@ -642,59 +660,3 @@ def state_of(journal: Journal) -> OperationRecord:
 def _age(name: str) -> tuple[int, str]:
     head = name.partition("-")[0]
     return (int(head) if head.isascii() and head.isdigit() else 0, name)
-
-
-class CommandAudit:
-    """What one command does to a stream: for the audit log, and for a service of events, which `put` sends to."""
-
-    def __init__(self, put: Callable[[Sequence[Event]], object] = lambda _: None) -> None:
-        self._put = put
-        self._more: dict[str, object] = {}
-
-    @contextmanager
-    def around(
-        self, store: ControlStore, clock: Clock, stream: str, what: dict[str, object], warn: Callable[[str], None]
-    ) -> Iterator[None]:
-        """A line before the command and one after it; raises where the first cannot be written: nothing is done then.
-
-        `what` has a random `id`, `by` and `command`.
-        """
-        log = AuditLog(SharedStoreLines(store, audit_root(stream)), clock)
-        with log.around(what, warn) as self._more:
-            yield
-
-    def see(self, record: OperationRecord | None, line: Line) -> None:
-        """Take a line that the command wrote into a journal."""
-        if record is None:
-            return
-        self._about(record)
-        if line.what is LineSubject.STEP:
-            self._more["step"] = str(line.data["step"])
-        event = event_of(record, line)
-        if event is not None:
-            self._put((event,))
-
-    def note(self, end: RunEnd) -> None:
-        """Take the end of a run."""
-        self._about(end.record)
-        self._more |= {"step": end.step, "result": end.kind, "reason": end.reason}
-
-    def note_closing(self, closing: ClosingResult) -> None:
-        """Take what became of the topics of an operation."""
-        self._about(closing.record)
-        if closing.is_late:
-            self._more |= {"result": EndKind.LATE, "reason": EndKind.LATE}
-        elif closing.kept:
-            self._more |= {"result": EndKind.WAITING, "reason": Item.LETTERS}
-
-    def note_not_begun(self, refused_by: str) -> None:
-        """Take that nothing was begun: by a precondition that was refused, or by the operator's answer."""
-        self._more |= {"result": "refused", "reason": refused_by} if refused_by else {"result": "not confirmed"}
-
-    def _about(self, record: OperationRecord) -> None:
-        self._more |= {"operation": record.operation.id, "plan_sha256": plan_sha256(record.operation)}
-
-
-def commands_of(store: ControlStore, stream: str) -> tuple[tuple[AuditedCommand, ...], int]:
-    """The commands in the audit log of a stream, oldest first, and how many lines cannot be read."""
-    return read_commands(SharedStoreLines(store, audit_root(stream)).read())

@@ -353,8 +353,8 @@ def history(
     kafkakit --profile prod streams failover history orders --rehearsals
     """
     from kafkakit.core.quantities import epoch_ms
+    from kafkakit.streams.failover.act.operations import commands_of
     from kafkakit.streams.failover.act.rehearsal import RehearsalHistory
-    from kafkakit.streams.failover.act.run import commands_of
     from kafkakit.streams.failover.report import history_report, rehearsals_report
 
     cli = cli_context(ctx)

@@ -77,7 +77,7 @@ class FailoverSession:
         events: EventOptions = NO_EVENTS,
         audited_as: str = "",
     ) -> None:
-        from kafkakit.streams.failover.act.run import CommandAudit
+        from kafkakit.streams.failover.act.operations import CommandAudit
 
         self.cli, self.home, self.stream = cli, home, stream
         self._stack, self._command, self._audited_as = stack, command, audited_as or stream

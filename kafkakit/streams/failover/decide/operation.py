@@ -356,6 +356,9 @@ Line: TypeAlias = JournalLine[LineSubject]
 GRAMMAR = Grammar(header=HEADER, words=LineSubject, damaged_hint=DAMAGED_HINT)
 
 
+SIZE_KEY, SIZE_LIMIT = "max.message.bytes", "1"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FenceRecord:
     """A fence on the topic of a segment, and what puts it back: the bindings that it added, the value it replaced.
@@ -500,9 +503,11 @@ def _reach_step(record: OperationRecord, line: Line) -> OperationRecord:
 
 def _add_fence(record: OperationRecord, line: Line) -> OperationRecord:
     fence = read_data(line.data, FenceRecord)
-    # The first record has what stood before any fence; a later one would name our own fence.
-    known = any((each.segment, each.kind) == (fence.segment, fence.kind) for each in record.fences)
-    return record if known else replace(record, fences=(*record.fences, fence))
+    # The first record has what stood before any fence; a later one only a size limit that another process set since.
+    known = [each for each in record.fences if (each.segment, each.kind) == (fence.segment, fence.kind)]
+    if known and (fence.kind is not FenceKind.CONFIG or fence.before == SIZE_LIMIT):
+        return record
+    return replace(record, fences=(*(each for each in record.fences if each not in known), fence))
 
 
 _READERS: Mapping[tuple[RecordKind, LineSubject], Callable[[OperationRecord, Line], OperationRecord]] = {

@@ -50,6 +50,8 @@ from kafkakit.streams.failover.decide.evidence import (
 )
 from kafkakit.streams.failover.decide.operation import (
     DEFAULT_QUIET_S,
+    SIZE_KEY,
+    SIZE_LIMIT,
     DeadLetterChoice,
     Failover,
     FailoverRequest,
@@ -545,7 +547,6 @@ def lacking_bindings(old: Iterable[AclBinding], there: Iterable[AclBinding]) -> 
 
 
 EVERYONE = "User:*"
-SIZE_KEY, SIZE_LIMIT = "max.message.bytes", "1"
 FENCE_RATE = 1
 """Bytes/s of a quota fence: after its first request a producer waits for as long as its records would take."""
 

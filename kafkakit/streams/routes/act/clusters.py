@@ -382,22 +382,30 @@ Claim: TypeAlias = Callable[[str], ClusterAccess]
 def set_quotas(access: ClusterAccess, stream: str, rates: Mapping[str, int | None]) -> None:
     """Set the quota of each lane in bytes/s a broker, None removes it, and wait until it can be read.
 
-    Quotas of other keys on the same client ids stay. Raises `OperationFailedError` for what the cluster refuses, and
-    for a quota that is not seen within 30 s.
+    Raises as `limit_producers` does.
     """
+    limit_producers(access, {lane_client_id(stream, lane): rate for lane, rate in rates.items()}, f"stream {stream}")
 
-    wanted = {QuotaEntity(client_id=lane_client_id(stream, lane)): rate for lane, rate in rates.items()}
+
+def limit_producers(access: ClusterAccess, rates: Mapping[str, int | None], owner: str) -> None:
+    """Set the quota of each client id in bytes/s a broker, None removes it, and wait until it can be read.
+
+    Quotas of other keys on the same client ids stay. Raises `TryLaterError` for what the cluster refuses for the
+    moment, `OperationFailedError` for what it refuses, and for a quota that is not seen within 30 s.
+    """
+    wanted = {QuotaEntity(client_id=client_id): rate for client_id, rate in rates.items()}
     answers = access.admin.alter_client_quotas({entity: {PRODUCER_BYTE_RATE: rate} for entity, rate in wanted.items()})
     for entity, error in answers.items():
         if error is not None:
-            raise OperationFailedError(f"the quota of {entity} is not changed: {error}")
+            words = f"the quota of {entity} is not changed: {error}"
+            raise (TryLaterError if error.retriable else OperationFailedError)(words)
 
     def are_seen() -> bool:
         found = access.admin.describe_client_quotas()
         return all(found.get(entity, {}).get(PRODUCER_BYTE_RATE) == rate for entity, rate in wanted.items())
 
     if not wait_until(access.clock, VISIBLE_WITHIN_S, are_seen, POLL_S):
-        raise OperationFailedError(f"the quotas of stream {stream} cannot be seen after {VISIBLE_WITHIN_S:.0f} s")
+        raise OperationFailedError(f"the quotas of {owner} cannot be seen after {VISIBLE_WITHIN_S:.0f} s")
 
 
 def limit_lane(claim: Claim, stream: str, lane: Lane, rate: int | None) -> None:

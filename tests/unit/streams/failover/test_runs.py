@@ -25,20 +25,23 @@ from kafkakit.core.errors import (
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.client.api import ClientKind, ClientRegistration
 from kafkakit.streams.client.decide.reading import reading_plan
-from kafkakit.streams.failover.act.closing import abort, newest_certificate, reclaim
+from kafkakit.streams.failover.act.closing import abort, newest_certificate, read_reclaimable, reclaim
 from kafkakit.streams.failover.act.observing import check_certificate
 from kafkakit.streams.failover.act.run import FailoverParts, require_same
 from kafkakit.streams.failover.decide.evidence import Evidence, TopicStanding
 from kafkakit.streams.failover.decide.history import ClosingResult, EndKind, RunEnd, end_by_route
 from kafkakit.streams.failover.decide.operation import (
+    SIZE_KEY,
+    SIZE_LIMIT,
     DeadLetterChoice,
     FenceChoice,
+    FenceKind,
     OperationRecord,
     ReadOrder,
     RouteEdit,
     Step,
 )
-from kafkakit.streams.failover.decide.plan import SIZE_KEY, SIZE_LIMIT, Level, lanes_read
+from kafkakit.streams.failover.decide.plan import Level, lanes_read
 from kafkakit.streams.failover.decide.steps import apply_edit
 from kafkakit.streams.failover.report import run_report
 from kafkakit.streams.model.provenance import (
@@ -54,6 +57,7 @@ from kafkakit.streams.model.provenance import (
 from kafkakit.streams.model.route import GroupRule, SegmentState
 from tests.rigs.failover import STREAM, FailoverScene, FakeClient, SceneLog
 from tests.rigs.routes import Killed
+from tests.rigs.throttles import set_by_others
 
 OLD = "orders.live.1"
 LANE = QuotaEntity(client_id="kafkakit.orders.live")
@@ -251,6 +255,59 @@ def test_a_size_fence_is_down_only_once_brokers_show_it(scene: FailoverScene) ->
     assert SIZE_KEY not in admin.topics[OLD].configs
 
 
+def test_a_size_limit_that_another_process_sets_on_a_fenced_topic_is_put_back(scene: FailoverScene) -> None:
+    admin = scene.p.admin
+    configs = admin.topics[OLD].configs
+    configs[SIZE_KEY] = "1000"
+    made: list[object] = []
+
+    def count(call: str, changes: object) -> None:
+        if call == "alter_configs":
+            made.append(changes)
+            if len(made) == 2:
+                admin.transactions.append(waiting_transaction())
+
+    def intrude(_: float) -> None:
+        if len(made) == 1:
+            configs[SIZE_KEY] = "2000"
+
+    admin.before_call.append(count)
+    scene.clock.on_sleep.append(intrude)
+    end = scene.run(fence=FenceChoice.CONFIG)
+    assert (end.step, end.record.fences, configs[SIZE_KEY], len(made)) == (Step.RETIRED, (), "2000", 3)
+
+
+@pytest.mark.parametrize("value", ["2000", None])
+def test_a_size_limit_that_another_process_set_means_that_the_fence_is_down(
+    scene: FailoverScene, value: str | None
+) -> None:
+    configs = scene.p.admin.topics[OLD].configs
+    configs[SIZE_KEY] = "1000"
+    operation, segment = scene.begin().record.operation, scene.route.lanes[0].segments[0]
+    effects = scene.parts().effects
+    fence = effects.planned_fence(segment, FenceKind.CONFIG, operation, None, None)
+    effects.raise_fence(segment, fence)
+    assert configs[SIZE_KEY] == SIZE_LIMIT
+    assert effects.planned_fence(segment, FenceKind.CONFIG, operation, None, fence) == fence
+    set_by_others(scene.p.admin, OLD, SIZE_KEY, value)
+    before = (list(scene.p.admin.calls), scene.clock.elapsed)
+    for change in (effects.lower_fence, effects.raise_fence):
+        scene.reporter.lines.clear()
+        change(segment, fence)
+        assert len(scene.reporter.lines) == 1
+        assert OLD in scene.reporter.lines[0]
+    assert (scene.p.admin.calls, scene.clock.elapsed, configs.get(SIZE_KEY)) == (*before, value)
+
+
+def test_a_fence_that_is_not_seen_is_no_fence(scene: FailoverScene) -> None:
+    operation, segment = scene.begin().record.operation, scene.route.lanes[0].segments[0]
+    effects = scene.parts().effects
+    fence = effects.planned_fence(segment, FenceKind.QUOTA, operation, None, None)
+    scene.p.admin.alter_client_quotas = dict.fromkeys  # type: ignore[assignment]
+    with pytest.raises(OperationFailedError, match=f"{fence.client_id} cannot be seen"):
+        effects.raise_fence(segment, fence)
+
+
 @pytest.mark.parametrize("rate", [None, 5_000])
 def test_a_quota_delays_late_writers_and_goes_before_the_old_topic(scene: FailoverScene, rate: int | None) -> None:
     if rate is not None:
@@ -421,6 +478,61 @@ def test_a_record_that_comes_while_topics_are_deleted_keeps_its_topic() -> None:
     assert (old[0] in admin.topics, old[1] in admin.topics) == (False, True)
     assert closing.check is not None
     assert closing.check.late == (f"{old[1]}-0: 1 offset after the seal",)
+
+
+def test_what_cannot_be_read_while_topics_are_deleted_keeps_its_topic() -> None:
+    scene = FailoverScene(("live", "slow"))
+    scene.consumer("billing")
+    scene.readers.append("billing")
+    scene.write("orders.slow.1", 3)
+    scene.read_all("billing")
+    operation = scene.run().record.operation.id
+    admin, log, old = scene.p.admin, scene.p.log, "orders.slow.1"
+    spans, delete = log.spans, admin.delete_topic_by_id
+
+    def silent(topic_id: str) -> ItemError | None:
+        error = ItemError(name="LeaderNotAvailableError", retriable=True)
+        log.spans = lambda partitions: dict.fromkeys(partitions, error)  # type: ignore[method-assign]
+        return delete(topic_id)
+
+    admin.delete_topic_by_id = silent  # type: ignore[method-assign]
+    with pytest.raises(TryLaterError, match=f"not every old topic can be checked: {old}"):
+        reclaim(scene.parts(), scene.open_cluster, operation, grace_s=0, keep=False)
+    assert old in admin.topics
+    log.spans = spans  # type: ignore[method-assign]
+    closing = reclaim(scene.parts(), scene.open_cluster, operation, grace_s=0, keep=False)
+    assert [each for _, each in closing.results] == ["does not exist", "deleted"]
+
+
+def test_offsets_that_go_back_while_topics_are_deleted_keep_their_topic() -> None:
+    scene = FailoverScene(("live", "slow"))
+    scene.consumer("billing")
+    scene.readers.append("billing")
+    scene.write("orders.slow.1", 3)
+    scene.read_all("billing")
+    operation = scene.run().record.operation.id
+    admin, old = scene.p.admin, "orders.slow.1"
+    delete = admin.delete_topic_by_id
+
+    def reset(topic_id: str) -> ItemError | None:
+        scene.p.groups.seed("billing", TopicPartition(old, 0), 1)
+        return delete(topic_id)
+
+    admin.delete_topic_by_id = reset  # type: ignore[method-assign]
+    closing = reclaim(scene.parts(), scene.open_cluster, operation, grace_s=0, keep=False)
+    assert closing.check is not None
+    assert (closing.is_late, closing.check.late, len(closing.check.short)) == (True, (), 1)
+    assert old in admin.topics
+
+
+def test_nothing_is_checked_once_more_where_nothing_is_deleted(scene: FailoverScene) -> None:
+    operation = scene.run().record.operation.id
+    scene.looks.clear()
+    read_reclaimable(scene.parts(), scene.open_cluster, operation)
+    looks = list(scene.looks)
+    scene.looks.clear()
+    closing = reclaim(scene.parts(), scene.open_cluster, operation, grace_s=0, keep=True)
+    assert (closing.results, scene.looks) == (((OLD, "kept"),), looks)
 
 
 def test_records_deleted_before_they_were_read_need_consent(scene: FailoverScene) -> None:
