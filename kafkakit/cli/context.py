@@ -215,10 +215,13 @@ class CliContext:
         """True for `-X list`."""
         return "list" in self._value("override", ())
 
+    def take_format(self, name: str) -> None:
+        """Take the format of a command with more of them than the kit has: the others are text to it."""
+        self.take("output", known_format(name).value, "flag -o")
+
     def output_without_options(self, output_format: str) -> Output:
         """A writer for failures that come before the options are read."""
-        known = {str(item) for item in OutputFormat}
-        return self._output(OutputFormat(output_format) if output_format in known else OutputFormat.TEXT)
+        return self._output(known_format(output_format))
 
     def _output(self, output_format: OutputFormat) -> Output:
         terminal, output_file = self.terminal, self._value("output_file", None)
@@ -239,6 +242,11 @@ class CliContext:
 
     def _value(self, name: str, default: Any) -> Any:
         return self._given[name][0] if name in self._given else default
+
+
+def known_format(name: str) -> OutputFormat:
+    """The format of this name; text for any other."""
+    return OutputFormat(name) if name in tuple(OutputFormat) else OutputFormat.TEXT
 
 
 def _time_now() -> datetime:

@@ -140,8 +140,7 @@ class LintOutput:
 
     def take_over(self, cli: CliContext) -> None:
         """Let the kit write its own formats; the others are text to it."""
-        own = self.output is not None and self.output.value in tuple(OutputFormat)
-        cli.take("output", self.output.value if own and self.output is not None else OutputFormat.TEXT.value, "flag -o")
+        cli.take_format("" if self.output is None else self.output.value)
 
     def text_format(self, in_github_actions: bool) -> str:
         """The format of the text that is written; machine formats of the kit leave it to the report."""
@@ -293,8 +292,12 @@ def linted_report(
     write_outputs(written.also_texts(done, report, __version__, choice.target_version), write_file)
     if choice.target_version is None:
         return report
-    page = upgrade_page(done.run.linted.result, choice.target_version, ".html")
-    return replace(report, page=page.encode)
+    target_version = choice.target_version
+
+    def page() -> bytes:
+        return upgrade_page(done.run.linted.result, target_version, ".html").encode()
+
+    return replace(report, page=page)
 
 
 def _keep(cli: CliContext, done: LintDone) -> None:

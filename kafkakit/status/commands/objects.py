@@ -75,8 +75,7 @@ class ListOutput:
     def take(self, cli: CliContext) -> None:
         """Make the format that of the command's output."""
         if self.output is not None:
-            is_text = self.output in (ListFormat.TEXT, ListFormat.WIDE, ListFormat.NAME)
-            cli.take("output", "text" if is_text else self.output.value, "flag -o")
+            cli.take_format(self.output.value)
 
 
 topic_app = new_group("List, describe, create, alter and delete topics.")

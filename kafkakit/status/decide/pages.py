@@ -11,10 +11,12 @@ from datetime import datetime
 from kafkakit.core.findings import Severity
 from kafkakit.core.quantities import count_of, format_bytes, format_rough_time
 from kafkakit.core.text import shell_command
+from kafkakit.execution.decide.status import StatusView
 from kafkakit.status.decide.judgement import BrokerStatus, ClusterStatus, Health, overall
 from kafkakit.status.decide.page_parts import (
     UNKNOWN,
     Address,
+    Cell,
     ClusterView,
     Link,
     Meter,
@@ -283,7 +285,22 @@ def moves_page(view: ClusterView) -> UiPage:
         return page_of(
             view, f"Moves of {view.name}", "moves", [PageSection(id="list", words=["The moves are not known."])]
         )
-    running = len(moves.moves) + len(moves.inside)
+    program = status.reading.program
+    commands = [
+        str(shell_command("reassign status", program=program, watch=True)),
+        str(shell_command("reassign cleanup", program=program, all=True)),
+    ]
+    sections = [
+        _copies_section(view, moves),
+        _runs_section(moves),
+        _throttles_section(view, status.reading.rates),
+        PageSection(id="next", title="Commands", commands=commands),
+    ]
+    is_running = bool(moves.moves or moves.inside)
+    return page_of(view, f"{view.name}: {moves_words(moves) if is_running else 'nothing moves'}", "moves", sections)
+
+
+def _copies_section(view: ClusterView, moves: StatusView) -> PageSection:
     columns = [
         PageColumn("Partition"),
         PageColumn("To", True),
@@ -299,74 +316,48 @@ def moves_page(view: ClusterView) -> UiPage:
             share = copy.copied_bytes / copy.total_bytes if copy.total_bytes and copy.copied_bytes is not None else None
             words = UNKNOWN if share is None else f"{share:.0%} of {size_text(copy.total_bytes)}"
             severity = "warning" if copy.state.value == "stalled" else "note"
-            rate = "-" if copy.bytes_per_s is None else f"{format_bytes(round(copy.bytes_per_s))}/s"
-            rows.append(
-                (
-                    f"{name}-{copy.broker}",
-                    [
-                        Link(name, link_to(view, "topics", move.move.topic, str(move.move.partition))),
-                        str(copy.broker),
-                        PageMark(copy.state.words, severity),
-                        Meter(share=share, words=words, severity="ok"),
-                        rate,
-                        move.run or "another tool or host",
-                    ],
-                )
-            )
-    runs: Rows = []
+            cells: list[Cell] = [
+                Link(name, link_to(view, "topics", move.move.topic, str(move.move.partition))),
+                str(copy.broker),
+                PageMark(copy.state.words, severity),
+                Meter(share=share, words=words, severity="ok"),
+                "-" if copy.bytes_per_s is None else f"{format_bytes(round(copy.bytes_per_s))}/s",
+                move.run or "another tool or host",
+            ]
+            rows.append((f"{name}-{copy.broker}", cells))
+    table = UiTable(caption="Copies that are being made", columns=columns, rows=rows, empty="Nothing moves.")
+    return PageSection(id="moves", words=cut_words(len(moves.moves), MOST_ROWS), table=table)
+
+
+def _runs_section(moves: StatusView) -> PageSection:
+    if not moves.runs:
+        return PageSection(id="runs")
+    columns = [
+        PageColumn("Run"),
+        PageColumn("State"),
+        PageColumn("Moves", True),
+        PageColumn("ETA", True),
+        PageColumn("Left", True, 2),
+    ]
+    rows: Rows = []
     for run in moves.runs:
         eta = "-" if run.eta_s is None else format_rough_time(run.eta_s)
         word = "working" if run.working else "paused" if run.paused else "not finished"
-        runs.append((run.id, [run.name, word, str(run.moves), eta, size_text(run.left_bytes)]))
-    rates = status.reading.rates
-    throttles: Rows = [
+        rows.append((run.id, [run.name, word, str(run.moves), eta, size_text(run.left_bytes)]))
+    return PageSection(id="runs", title="Runs of this host", table=UiTable(caption="Runs", columns=columns, rows=rows))
+
+
+def _throttles_section(view: ClusterView, rates: Mapping[int, Mapping[str, str]] | None) -> PageSection:
+    if not rates:
+        return PageSection(id="throttles", title="Throttles", words=["Not known." if rates is None else "None is set."])
+    columns = [PageColumn("Broker", True), PageColumn("Rates")]
+    rows: Rows = [
         (str(b), [Link(str(b), link_to(view, "brokers", str(b))), ", ".join(f"{k}={v}" for k, v in values.items())])
-        for b, values in (rates or {}).items()
+        for b, values in rates.items()
     ]
-    program = status.reading.program
-    sections = [
-        PageSection(
-            id="moves",
-            words=cut_words(len(moves.moves), MOST_ROWS),
-            table=UiTable(caption="Copies that are being made", columns=columns, rows=rows, empty="Nothing moves."),
-        ),
-        PageSection(
-            id="runs",
-            title="Runs of this host" if runs else "",
-            table=UiTable(
-                caption="Runs",
-                columns=[
-                    PageColumn("Run"),
-                    PageColumn("State"),
-                    PageColumn("Moves", True),
-                    PageColumn("ETA", True),
-                    PageColumn("Left", True, 2),
-                ],
-                rows=runs,
-            )
-            if runs
-            else None,
-        ),
-        PageSection(
-            id="throttles",
-            title="Throttles",
-            words=["Not known."] if rates is None else [] if rates else ["None is set."],
-            table=UiTable(
-                caption="Throttles", columns=[PageColumn("Broker", True), PageColumn("Rates")], rows=throttles
-            )
-            if throttles
-            else None,
-        ),
-        PageSection(
-            id="next",
-            title="Commands",
-            commands=[
-                str(shell_command("reassign status", program=program, watch=True)),
-                str(shell_command("reassign cleanup", program=program, all=True)),
-            ],
-        ),
-    ]
-    return page_of(view, f"{view.name}: {moves_words(moves) if running else 'nothing moves'}", "moves", sections)
+    return PageSection(
+        id="throttles", title="Throttles", table=UiTable(caption="Throttles", columns=columns, rows=rows)
+    )
 
 
 def findings_page(view: ClusterView, severity: str) -> UiPage:
