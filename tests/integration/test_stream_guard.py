@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from kafkakit.adapters.kafka.log import KafkaLog
@@ -277,6 +277,8 @@ def test_random_batches_give_what_a_plain_consumer_gives(scene: Harness) -> None
 
     @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.lists(RECORDS, min_size=1, max_size=12), st.sampled_from(Codec))
+    @example([Rec(None, bytes(20_000))] * 5, Codec.LZ4)  # more than one block of a frame
+    @example([Rec(None, random.Random(40).randbytes(20_000))] * 5, Codec.LZ4)  # blocks that do not get shorter
     def append(records: list[Rec], codec: Codec) -> None:
         plain = batch(0, records, base_ms=1_758_335_260_000)
         whole = checked(plain if codec is Codec.NONE else recompressed(plain, codec))

@@ -6,7 +6,6 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from functools import partial
 from itertools import repeat
 from typing import Any
 
@@ -53,7 +52,7 @@ def packed(data: bytes, codec: Codec) -> bytes:
         writer = zstandard.ZstdCompressor(level=3).compressobj()
         return writer.compress(data) + writer.flush()
     if codec is Codec.LZ4:
-        return bytes(pa.compress(data, "lz4", asbytes=True))
+        return b"".join(_streamed([data], codec))
     blocks = [data[at : at + 32_768] for at in range(0, len(data), 32_768)]
     made = [bytes(pa.compress(block, "snappy", asbytes=True)) for block in blocks]
     return b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1) + b"".join(struct.pack(">i", len(m)) + m for m in made)
@@ -104,13 +103,11 @@ def _records(values: Iterable[bytes], key: bytes | None = None) -> Iterator[byte
 def _streamed(pieces: Iterable[bytes], codec: Codec) -> Iterator[bytes]:
     if codec is Codec.SNAPPY:  # in blocks of 32 KiB, as Java's client frames it
         yield b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
-        for block in _blocks(pieces, 32 << 10, cramjam.snappy.compress_raw):
-            yield struct.pack(">i", len(block)) + block
+        yield from _blocks(pieces, 32 << 10, _xerial_block)
         return
     if codec is Codec.LZ4:  # in independent blocks of 64 KiB: brokers refuse others
         yield b"\x04\x22\x4d\x18\x60\x40\x82"
-        for block in _blocks(pieces, 64 << 10, partial(cramjam.lz4.compress_block, store_size=False)):
-            yield struct.pack("<i", len(block)) + block
+        yield from _blocks(pieces, 64 << 10, _lz4_block)
         yield bytes(4)
         return
     stream = zlib.compressobj(9, zlib.DEFLATED, 31) if codec is Codec.GZIP else zstandard.ZstdCompressor().compressobj()
@@ -119,17 +116,30 @@ def _streamed(pieces: Iterable[bytes], codec: Codec) -> Iterator[bytes]:
     yield stream.flush()
 
 
-def _blocks(pieces: Iterable[bytes], size: int, compress: Callable[[bytes], cramjam.Buffer]) -> Iterator[bytes]:
+def _xerial_block(block: bytes) -> bytes:
+    made = bytes(cramjam.snappy.compress_raw(block))
+    return struct.pack(">i", len(made)) + made
+
+
+def _lz4_block(block: bytes) -> bytes:
+    """A block of a frame, as it is where compressing would make it longer, which the highest bit of its size says."""
+    made = bytes(cramjam.lz4.compress_block(block, store_size=False))
+    if len(made) < len(block):
+        return struct.pack("<I", len(made)) + made
+    return struct.pack("<I", len(block) | 1 << 31) + block
+
+
+def _blocks(pieces: Iterable[bytes], size: int, compress: Callable[[bytes], bytes]) -> Iterator[bytes]:
     """Each block by itself; those of zeros are compressed once."""
-    plain, packed_plain, held = bytes(size), bytes(compress(bytes(size))), b""
+    plain, packed_plain, held = bytes(size), compress(bytes(size)), b""
     for piece in pieces:
         held += piece
         whole = len(held) // size * size
         for block in (held[at : at + size] for at in range(0, whole, size)):
-            yield packed_plain if block == plain else bytes(compress(block))
+            yield packed_plain if block == plain else compress(block)
         held = held[whole:]
     if held:
-        yield bytes(compress(held))
+        yield compress(held)
 
 
 def checked(batch: bytes) -> bytes:
