@@ -281,6 +281,11 @@ def pacer_lease(cluster_id: str) -> str:
     return f"clusters/{cluster_id}/autothrottle/lease"
 
 
+def stream_lease(stream: str) -> str:
+    """Where the lease of the operations of a stream is kept."""
+    return f"streams/{stream}/lease"
+
+
 def monitor_lease(cluster_id: str) -> str:
     """Where the lease of monitoring the lag of a cluster is kept."""
     return f"lag/clusters/{cluster_id}"

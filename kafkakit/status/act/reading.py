@@ -37,6 +37,7 @@ from kafkakit.core.lease import (
     cleanup_lease,
     monitor_lease,
     pacer_lease,
+    stream_lease,
 )
 from kafkakit.core.model import TopicPartition, cluster_tags_root
 from kafkakit.core.quantities import count_of
@@ -46,7 +47,6 @@ from kafkakit.execution.act.leases import read_lease
 from kafkakit.execution.act.run_journal import read_run_state
 from kafkakit.execution.act.status_loop import RunSource, StatusObserver
 from kafkakit.execution.decide.throttle import RATE_KEYS
-from kafkakit.lint.api import KeptFindings
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import GroupAdmin, LogReader
@@ -73,9 +73,9 @@ from kafkakit.status.decide.judgement import (
     judge_cluster,
 )
 from kafkakit.status.decide.surroundings import SeenService, ServiceName
-from kafkakit.streams.failover.api import lease_of
 
 if TYPE_CHECKING:
+    from kafkakit.lint.api import KeptFindings
     from kafkakit.streams.lag.api import LimitRules, SavedGroups
 
 PART_LIMIT_S = 3.0
@@ -131,6 +131,10 @@ class Reader(Protocol):
         """One reading; it says itself what could not be read."""
         ...
 
+    def glance(self) -> object:
+        """What a reading may be made sooner for; see `StatusReader.glance`."""
+        ...
+
     def close(self) -> None:
         """Let go of connections."""
         ...
@@ -147,6 +151,10 @@ class UnreadableCluster:
         names = (PartName.BROKERS, PartName.PARTITIONS)
         parts = tuple(Part(name=name, error=self._error.message, code=self._error.exit_code) for name in names)
         return ClusterReading(profile=self._name, at=self._clock.now(), parts=parts)
+
+    def glance(self) -> object:
+        """Nothing changes."""
+        return None
 
     def close(self) -> None:
         """Nothing is open."""
@@ -215,6 +223,12 @@ class StatusReader:
             parts=tuple(part for n in (0, 4, 5, 1, 2, 3) for part in parts[n].parts),
             took_ms=round((clock.monotonic() - began_s) * 1000),
         )
+
+    def glance(self) -> object:
+        """Brokers, controller and moves: two requests, and another value when they change."""
+        admin = self._opened_admin()
+        info = admin.cluster()
+        return info.brokers, info.controller_id, admin.reassignments()
 
     def _read_info(self, parts: "PartReader") -> ClusterInfo | None:
         info = parts.read(PartName.BROKERS, lambda: self._opened_admin().cluster())
@@ -526,7 +540,7 @@ def lag_of_empty(groups: GroupAdmin, log: LogReader, listed: Sequence[GroupListi
             yield GroupDelay(group=group, status=STOPPED if lag else UNREADABLE, lag=lag or None)
 
 
-def lint_result(kept: KeptFindings | None) -> LintSummary | None:
+def lint_result(kept: "KeptFindings | None") -> LintSummary | None:
     """What lint found in the cluster, if its last run is known."""
     if kept is None:
         return None
@@ -537,7 +551,7 @@ def operations_of(control: ControlStore, program: str) -> tuple[OpenOperation, .
     """The streams whose lease is held: a failover, a repartitioning or another operation of theirs is under way."""
     found = []
     for stream in islice(control.children("streams"), MOST_STREAMS):
-        record = read_lease(control, lease_of(stream))
+        record = read_lease(control, stream_lease(stream))
         if record is not None and record.holder is not None:
             show = shell_command("streams failover status", stream, program=program)
             found.append(OpenOperation(stream=stream, what=f"an operation is under way: {record.holder}", show=show))

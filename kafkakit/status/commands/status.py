@@ -274,7 +274,6 @@ def cluster_sources(cli: CliContext, stack: ExitStack, choice: StatusClusters, r
     from kafkakit.core.errors import InputError
     from kafkakit.execution.act.leases import LeaseReader
     from kafkakit.execution.act.run_journal import KnownRuns
-    from kafkakit.lint.api import read_kept_findings
     from kafkakit.status.act.reading import PART_LIMIT_S, StatusSources, lint_result, operations_of, services_of
 
     settings, program = choice.settings(), choice.program
@@ -292,6 +291,8 @@ def cluster_sources(cli: CliContext, stack: ExitStack, choice: StatusClusters, r
             data = wiring.read_input(settings.state_dir / "lint" / f"{cluster_id}.json", LINT_LIMIT_BYTES)
         except (InputError, OSError):
             return None
+        from kafkakit.lint.api import read_kept_findings  # its modules take a quarter of a second to load
+
         return lint_result(read_kept_findings(data))
 
     return StatusSources(
@@ -357,6 +358,8 @@ def _measure_lag(cli: CliContext, name: str, settings: Settings, folder: Path, c
 
 def _sandbox_of(settings: Settings) -> str:
     """The sandbox of this host that the settings lead to; empty for another cluster."""
+    if not (settings.state_dir / "sandbox").is_dir():  # most hosts have none
+        return ""
     from kafkakit.core.errors import KafkakitError
     from kafkakit.sandbox.api_act import store_of
 

@@ -114,6 +114,7 @@ def ui(ctx: typer.Context, request: UiRequest) -> None:
         for watch in watches:
             watch.start()
             stack.callback(watch.close, CLOSE_S)
+        service.prepare()
         scheme = "http" if tls is None else "https"
         cli.output.say(f"serving {scheme}://{server.address}/")
         for _ in repeat_every(system_clock(), POLL_S):

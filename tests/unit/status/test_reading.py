@@ -106,6 +106,21 @@ def test_a_dead_broker_shows_in_brokers_and_partitions_and_goes_again() -> None:
     assert judge_cluster(reader.read()).health is Health.OK
 
 
+def test_a_glance_differs_after_a_broker_died_and_while_partitions_move() -> None:
+    found = cluster()
+    reader = read(found)
+    whole = reader.glance()
+    assert reader.glance() == whole
+    found.kill(3)
+    assert reader.glance() != whole
+    found.revive(3)
+    assert reader.glance() == whole
+    found.add_broker(4, "a")
+    added = reader.glance()
+    found.reassign({TopicPartition("orders", 0): (4, 2, 3)})
+    assert whole != added != reader.glance()
+
+
 def test_a_leftover_throttle_is_found_and_gone_when_it_is_removed() -> None:
     found = cluster()
     key = "leader.replication.throttled.rate"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkakit.adapters.host import SystemClock
 from kafkakit.core.cluster_facts import GroupListing, GroupState, GroupType, TopicCount
 from kafkakit.core.errors import InputError, KafkakitError, TryLaterError, UsageError
 from kafkakit.core.model import Topic, TopicPartition
@@ -33,7 +34,7 @@ from kafkakit.status.decide.pages import StreamEntry
 from tests.fakes.admin import FakeClock
 from tests.fakes.control import FakeControlStore
 from tests.places import ROOT
-from tests.rigs.waiting import until
+from tests.rigs.waiting import WAIT_S, until
 from tests.unit.status.test_judgement import P7, down, health, healthy, state
 
 PLAN = ROOT / "tests/cases/compat/journal/dirs.plan.json"
@@ -56,8 +57,14 @@ class Source:
     def __init__(self, reading: ClusterReading) -> None:
         self.reading = reading
         self.failure: Exception | None = None
+        self.glances: object = 1
         self.asked: list[str] = []
         self.closed = False
+
+    def glance(self) -> object:
+        if isinstance(self.glances, Exception):
+            raise self.glances
+        return self.glances
 
     def read(self) -> ClusterStatus:
         if self.failure is not None:
@@ -373,6 +380,18 @@ def test_a_defect_of_a_reading_ends_no_watch() -> None:
     ui.clock.elapsed += 30
     ui.look()
     assert "RuntimeError: boom" in ui.text("/")
+
+
+def test_what_a_glance_shows_is_read_at_once_and_a_glance_that_fails_ends_no_watch() -> None:
+    source = Source(healthy())
+    watch = StatusWatch("c0", source, SystemClock(), every_s=1e6)
+    watch.start()
+    for number, seen in enumerate((2, TryLaterError("away"), RuntimeError("boom"), 2), start=1):
+        until(lambda number=number: watch.reading.version == number, str(seen))  # type: ignore[misc]
+        source.glances = seen
+    until(lambda: watch.reading.version == 5)
+    watch.close(WAIT_S)
+    assert source.closed
 
 
 def test_before_the_first_reading_there_are_no_zeros() -> None:

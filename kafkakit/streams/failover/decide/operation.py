@@ -16,6 +16,7 @@ from kafkakit.core.cluster_facts import AclBinding
 from kafkakit.core.errors import UsageError
 from kafkakit.core.journal_lines import Grammar, RecordKind, read_data
 from kafkakit.core.journal_lines import Line as JournalLine
+from kafkakit.core.lease import stream_lease
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.options import (
     REPEATED,
@@ -464,7 +465,7 @@ def certificate_root(stream: str, operation: str) -> str:
 
 def lease_of(stream: str) -> str:
     """Where the lease of a stream's operations is kept."""
-    return f"streams/{check_stream(stream)}/lease"
+    return stream_lease(check_stream(stream))
 
 
 def fold(record: OperationRecord | None, line: Line) -> OperationRecord:
