@@ -140,6 +140,14 @@ class Quorum:
         return frozenset(voter.id for voter in self.voters)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataVersion:
+    """The feature `metadata.version` as one broker tells it: the level in force, and the newest that it knows."""
+
+    in_force: int
+    newest: int
+
+
 class ResourceKind(StrEnum):
     """What a configuration belongs to."""
 

@@ -12,6 +12,7 @@ from kafkakit.core.cluster_facts import (
     ConfigChange,
     ItemError,
     LayeredValue,
+    MetadataVersion,
     OpenTransaction,
     PartitionHealth,
     PartitionState,
@@ -90,6 +91,10 @@ class ClusterAdmin(Protocol):
 
     def broker_settings(self, brokers: Collection[int], keys: Collection[str]) -> Mapping[int, Mapping[str, str]]:
         """Read the values in force (defaults too), one request a broker; unset keys and silent brokers are absent."""
+        ...
+
+    def metadata_versions(self, brokers: Collection[int]) -> Mapping[int, MetadataVersion]:
+        """Read `metadata.version` from each broker; absent are silent ones, and those of clusters without KRaft."""
         ...
 
     def broker_configs(
@@ -233,6 +238,9 @@ class AdminReads:
 
     def broker_settings(self, brokers: Collection[int], keys: Collection[str]) -> Mapping[int, Mapping[str, str]]:
         return self._inner.broker_settings(brokers, keys)
+
+    def metadata_versions(self, brokers: Collection[int]) -> Mapping[int, MetadataVersion]:
+        return self._inner.metadata_versions(brokers)
 
     def broker_configs(
         self, brokers: Collection[int], *, defaults: bool = False

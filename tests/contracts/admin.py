@@ -528,6 +528,11 @@ class AdminContract:
         assert all(voter.behind_ms is None or voter.behind_ms >= 0 for voter in found.voters)
         assert all(voter.behind_records is None or voter.behind_records >= 0 for voter in found.voters)
 
+    def test_each_broker_tells_the_level_of_metadata_where_there_is_a_quorum(self, rig: Rig) -> None:
+        found = rig.admin.metadata_versions([*rig.brokers, UNKNOWN_BROKER])
+        assert set(found) == (set(rig.brokers) if rig.kraft else set())
+        assert all(7 <= version.in_force <= version.newest for version in found.values())
+
     def test_all_partitions_are_counted_by_broker_and_topic(self, rig: Rig) -> None:
         a, b, c = rig.brokers
         before = rig.admin.partition_health()

@@ -27,6 +27,7 @@ from kafkakit.core.cluster_facts import (
     ItemError,
     LayeredValue,
     LiveReplica,
+    MetadataVersion,
     OpenTransaction,
     PartitionHealth,
     PartitionSizes,
@@ -159,6 +160,7 @@ class FakeCluster:
         self.static_settings: dict[str, str] = {}
         self.dynamic_default: dict[str, str] = {}
         self.own_static: dict[int, dict[str, str]] = {}
+        self.metadata: dict[int, MetadataVersion] = {}
         self.closed = False
         self._failures: dict[str, list[tuple[BaseException, bool]]] = {}
         self._item_failures: dict[tuple[str, object], list[ItemError]] = {}
@@ -413,6 +415,10 @@ class FakeCluster:
             values = self._in_force(broker)
             found[broker] = {k: values[k] for k in sorted(set(keys)) if k in values}
         return found
+
+    def metadata_versions(self, brokers: Collection[int]) -> Mapping[int, MetadataVersion]:
+        self._read("metadata_versions")
+        return {b: self.metadata[b] for b in sorted(set(brokers) & self.metadata.keys()) if self.replication.serving(b)}
 
     def _in_force(self, broker: int) -> dict[str, str]:
         static = {**self.static_settings, **self.own_static.get(broker, {})}

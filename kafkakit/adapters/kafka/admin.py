@@ -9,6 +9,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
+from kafkakit import __version__
 from kafkakit.adapters.kafka import admin_read as read
 from kafkakit.adapters.kafka import admin_write
 from kafkakit.adapters.kafka import admin_write as write
@@ -33,6 +34,7 @@ from kafkakit.core.cluster_facts import (
     ConfigOp,
     ItemError,
     LayeredValue,
+    MetadataVersion,
     OpenTransaction,
     PartitionHealth,
     PartitionState,
@@ -182,6 +184,15 @@ class KafkaAdmin:
     def broker_settings(self, brokers: Collection[int], keys: Collection[str]) -> Mapping[int, Mapping[str, str]]:
         """See `ports.ClusterAdmin`; side by side."""
         return read_settings(self._session, brokers, keys)
+
+    def metadata_versions(self, brokers: Collection[int]) -> Mapping[int, MetadataVersion]:
+        """See `ports.ClusterAdmin`; one request a broker, side by side (Kafka 2.7 on)."""
+        from kafka.protocol.metadata import ApiVersionsRequest
+
+        request = ApiVersionsRequest(client_software_name="kafkakit", client_software_version=__version__)
+        answers = self._session.request_brokers(dict.fromkeys(brokers, request))
+        found = {b: read.metadata_version(answer) for b, answer in sorted(answers.items())}
+        return {b: version for b, version in found.items() if version is not None}
 
     def broker_configs(
         self, brokers: Collection[int], *, defaults: bool = False

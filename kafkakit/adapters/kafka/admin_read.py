@@ -21,6 +21,7 @@ from kafkakit.core.cluster_facts import (
     ConfigLayer,
     LayeredValue,
     LiveReplica,
+    MetadataVersion,
     PartitionHealth,
     PartitionState,
     Quorum,
@@ -44,6 +45,7 @@ from kafkakit.core.model import (
 UNKNOWN_FAULT = -1
 NOT_TOLD = -(2**31)
 NO_TOPIC_ID = "00000000-0000-0000-0000-000000000000"
+METADATA_VERSION = "metadata.version"
 OWN_SOURCE = {ResourceKind.TOPIC: 1, ResourceKind.BROKER: 2}
 LAYERS = {2: ConfigLayer.DYNAMIC_BROKER, 3: ConfigLayer.DYNAMIC_DEFAULT, 4: ConfigLayer.STATIC}
 """`config_source` of a value set on the topic or broker itself (Kafka's DescribeConfigsResponse)."""
@@ -98,6 +100,17 @@ def old_cluster_info(metadata: Any, version: str | None) -> ClusterInfo:
         controller_id=metadata.controller_id if metadata.controller_id >= 0 else None,
         kafka_version=version,
     )
+
+
+def metadata_version(answer: Any) -> MetadataVersion | None:
+    """What an answer about versions says of `metadata.version`; None for an exception, and where it is not in use."""
+    if isinstance(answer, Exception):
+        return None
+    in_force = {f.name: f.max_version_level for f in answer.finalized_features or ()}
+    newest = {f.name: f.max_version for f in answer.supported_features or ()}
+    if METADATA_VERSION not in in_force or METADATA_VERSION not in newest:
+        return None
+    return MetadataVersion(in_force=in_force[METADATA_VERSION], newest=newest[METADATA_VERSION])
 
 
 def operations_of(bits: Any) -> frozenset[str] | None:

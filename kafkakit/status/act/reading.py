@@ -23,6 +23,7 @@ from kafkakit.core.cluster_facts import (
     GroupListing,
     ItemError,
     LogSpan,
+    MetadataVersion,
     PartitionHealth,
     ResourceKind,
 )
@@ -132,7 +133,7 @@ class Reader(Protocol):
         ...
 
     def glance(self) -> object:
-        """What a reading may be made sooner for; see `StatusReader.glance`."""
+        """A value that differs when brokers or moves do; cheap."""
         ...
 
     def close(self) -> None:
@@ -267,8 +268,9 @@ class StatusReader:
             min_isr=minimum or {},
             moves=parts.read(PartName.MOVES, lambda: self._observer_of(info).look()),
             disks=disks.result(),
-            rates=configs.result()[0],
-            versions=configs.result()[1],
+            rates=configs.result().rates,
+            versions=configs.result().versions,
+            metadata=configs.result().metadata,
         )
 
     def _completed(self, parts: "PartReader", reading: ClusterReading) -> ClusterReading:
@@ -295,16 +297,18 @@ class StatusReader:
             reading = replace(reading, moves=looked)
         return reading
 
-    def _read_configs(
-        self, parts: "PartReader", alive: Sequence[int]
-    ) -> tuple[dict[int, dict[str, str]] | None, dict[int, str] | None]:
+    def _read_configs(self, parts: "PartReader", alive: Sequence[int]) -> "_Configs":
         """Rates and versions: the same brokers with the same right, so that what hinders one hinders the other."""
         rates = parts.read(PartName.THROTTLES, lambda: rates_of(self._opened_admin(PartName.THROTTLES), alive))
         if rates is None:
             parts.same(PartName.VERSIONS)
-            return None, None
+            return _Configs()
         admin = self._opened_admin(PartName.THROTTLES)
-        return rates, parts.read(PartName.VERSIONS, lambda: versions_of(admin, alive))
+        return _Configs(
+            rates=rates,
+            versions=parts.read(PartName.VERSIONS, lambda: versions_of(admin, alive)),
+            metadata=parts.read(PartName.VERSIONS, lambda: admin.metadata_versions(alive)),
+        )
 
     def _opened_admin(self, reader: PartName = PartName.BROKERS) -> ClusterAdmin:
         """The client of one of the threads: none is for two at once."""
@@ -371,6 +375,13 @@ class StatusReader:
             lint=parts.read(PartName.LINT, lambda: sources.lint(info.cluster_id)),
             operations=parts.read(PartName.STREAMS, lambda: sources.operations(info.cluster_id)),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Configs:
+    rates: Mapping[int, Mapping[str, str]] | None = None
+    versions: Mapping[int, str] | None = None
+    metadata: Mapping[int, MetadataVersion] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

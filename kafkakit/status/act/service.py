@@ -70,7 +70,7 @@ class StatusSource(Protocol):
         ...
 
     def glance(self) -> object:
-        """See `StatusReader.glance`."""
+        """A value that differs when brokers or moves do; cheap."""
         ...
 
     def topic(self, name: str) -> TopicDetail:
@@ -471,7 +471,7 @@ class LiveCluster:
         return self._history.judge(reading)
 
     def glance(self) -> object:
-        """See `StatusReader.glance`."""
+        """That of its reader."""
         return self._reader.glance()
 
     def topic(self, name: str) -> TopicDetail:

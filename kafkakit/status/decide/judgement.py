@@ -15,6 +15,7 @@ from kafkakit.core.cluster_facts import (
     BrokerLogDirs,
     ClusterInfo,
     GroupListing,
+    MetadataVersion,
     PartitionHealth,
     PartitionState,
     Quorum,
@@ -134,7 +135,7 @@ class ClusterReading:
     `min_isr` has topics with a partition that is not whole, `disks` the log dirs without their replicas, `rates` each
     broker's replication throttles, `certificates` when that of each broker's listener ends (empty without TLS).
     `measured` is what a lag monitor found, which `lag` has joined with what is seen now. `services` are kafkakit's own
-    that ever led, and `versions` the protocol version of each broker, of those before Kafka 4.
+    that ever led; `versions` has the protocol version of each broker before Kafka 4, `metadata` is of KRaft.
     `sandbox` names the sandbox that it is, whose brokers kafkakit can start; empty for other clusters. `is_whole`: no
     topic is hidden for want of rights, which is made sure of where it matters.
     """
@@ -155,6 +156,7 @@ class ClusterReading:
     measured: MeasuredDelays | None = None
     services: tuple[SeenService, ...] | None = None
     versions: Mapping[int, str] | None = None
+    metadata: Mapping[int, MetadataVersion] | None = None
     certificates: Mapping[int, datetime] | None = None
     lint: LintSummary | None = None
     operations: tuple[OpenOperation, ...] | None = None
@@ -657,7 +659,8 @@ class _Judge:
         has_quorum = reading.quorum is not None or bool(reading.failure_of(PartName.CONTROLLER))
         version = reading.info.kafka_version if reading.info else None
         show = self._show("cluster describe")
-        return version_findings(reading.versions or {}, version, show, has_quorum=has_quorum)
+        known, metadata = reading.versions or {}, reading.metadata or {}
+        return version_findings(known, version, show, has_quorum=has_quorum, metadata=metadata)
 
     def _of_certificates(self) -> Iterator[Finding]:
         limits = self._limits

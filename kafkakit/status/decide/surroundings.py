@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from kafkakit.core.cluster_facts import BrokerLogDirs, Quorum, Voter
+from kafkakit.core.cluster_facts import BrokerLogDirs, MetadataVersion, Quorum, Voter
 from kafkakit.core.findings import Finding, Rule, Severity, minor_version, shorten
 from kafkakit.core.lease import LeaseRecord, Life
 from kafkakit.core.quantities import count_of, format_bytes, format_rough_time
@@ -117,12 +117,16 @@ def certificate_findings(
 
 
 def version_findings(
-    versions: Mapping[int, str], kafka_version: str | None, show: str, *, has_quorum: bool
+    versions: Mapping[int, str],
+    kafka_version: str | None,
+    show: str,
+    *,
+    has_quorum: bool,
+    metadata: Mapping[int, MetadataVersion],
 ) -> Iterator[Finding]:
     """Brokers that differ in the protocol version they speak, or that all speak an older one than they could.
 
-    Kafka 4 has no such version, and its metadata.version takes a request that is not made: of clusters with a quorum
-    it is only told that brokers differ.
+    Kafka 4 has no such version, and clusters with a quorum do not use it: there the levels of `metadata.version` count.
     """
     by_version: dict[str, list[int]] = {}
     for broker, version in sorted(versions.items()):
@@ -137,6 +141,23 @@ def version_findings(
         used = minor_version(version)
         if used is not None and newest is not None and used < newest:
             message = f"brokers run Kafka {newest[0]}.{newest[1]} and speak {version} to each other"
+            yield VERSIONS.finding("brokers", f"{message}: the upgrade is not finished", show)
+    yield from _metadata_findings(metadata, show)
+
+
+def _metadata_findings(known: Mapping[int, MetadataVersion], show: str) -> Iterator[Finding]:
+    by_newest: dict[int, list[int]] = {}
+    for broker, version in sorted(known.items()):
+        by_newest.setdefault(version.newest, []).append(broker)
+    if len(by_newest) > 1:
+        told = ", ".join(f"up to {newest} on {few_of(ids)}" for newest, ids in sorted(by_newest.items()))
+        message = f"brokers know different levels of metadata.version: {told}"
+        yield VERSIONS.finding("brokers", f"{message}; a rolling upgrade is under way, or was left half way", show)
+        return
+    in_force = min((version.in_force for version in known.values()), default=0)
+    for newest in by_newest:
+        if in_force < newest:
+            message = f"metadata.version is at level {in_force}, and all brokers know {newest}"
             yield VERSIONS.finding("brokers", f"{message}: the upgrade is not finished", show)
 
 

@@ -1,14 +1,15 @@
 """Topics, partitions, brokers and groups as tables, as facts about one of them, and as data."""
 
+import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from kafkakit.core.cluster_facts import AclBinding, ItemError, LogSpan, Quotas
+from kafkakit.core.cluster_facts import AclBinding, ClusterInfo, ItemError, LogSpan, MetadataVersion, Quotas
 from kafkakit.core.findings import Severity
 from kafkakit.core.quantities import count_of, format_bytes, format_percent
 from kafkakit.core.text import few_of, sanitize, shell_command
 from kafkakit.report.report import NextCommands, Part, Remarks, Report, ResultTable, Section, attributes, records
-from kafkakit.status.decide.judgement import BrokerStatus, ClusterStatus
+from kafkakit.status.decide.judgement import BrokerStatus, ClusterReading, ClusterStatus
 from kafkakit.status.decide.objects import (
     BrokerDetail,
     CommitOfGroup,
@@ -402,6 +403,9 @@ def cluster_report(status: ClusterStatus) -> Report:
             for v in quorum.voters
         ]  # fmt: skip
         sections.append(ResultTable(("controller", "role", "behind", "records"), cells))
+    metadata = _metadata_version(reading)
+    if info is not None and metadata is not None:
+        sections += ["", *_metadata_lines(info, metadata)]
     rights = sorted(info.operations) if info and info.operations is not None else None
     sections += ["", f"rights on the cluster: {', '.join(rights) if rights else 'not told'}"]
     return Report(
@@ -413,11 +417,31 @@ def cluster_report(status: ClusterStatus) -> Report:
             "controller": None if quorum is None else {
                 "leader": quorum.leader, "voters": [attributes(v, "id behind_ms behind_records") for v in quorum.voters]
             },
+            "metadata_version": None if metadata is None else attributes(metadata, "in_force newest"),
             "operations": rights,
         },
         sections=sections,
         table=ResultTable(("broker", "rack", "state"), tuple((r.id, r.rack, r.state) for r in status.brokers)),
     )  # fmt: skip
+
+
+def _metadata_version(reading: ClusterReading) -> MetadataVersion | None:
+    """The level in force, and the newest that all brokers know."""
+    known = (reading.metadata or {}).values()
+    if not known:
+        return None
+    return MetadataVersion(in_force=min(v.in_force for v in known), newest=min(v.newest for v in known))
+
+
+def _metadata_lines(info: ClusterInfo, version: MetadataVersion) -> Iterator[str]:
+    if version.newest <= version.in_force:
+        yield f"metadata.version: level {version.in_force}"
+        return
+    yield f"metadata.version: level {version.in_force}; all brokers know {version.newest}"
+    address = next((f"{b.host}:{b.port}" for b in info.brokers if b.is_alive), "HOST:PORT")
+    feature = f"metadata.version={version.newest}"
+    command = shlex.join(("kafka-features.sh", "--bootstrap-server", address, "upgrade", "--feature", feature))
+    yield f"when no broker will go back to an earlier version of Kafka: {command}"
 
 
 # -- groups

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ItemError, ResourceKind
+from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ItemError, MetadataVersion, ResourceKind
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.admin import ClusterAdmin
 from tests.contracts.admin import AdminContract, DeadBrokerContract
@@ -17,6 +17,7 @@ class FakeRig:
         self.brokers = (1, 2, 3)
         self.cluster = FakeCluster({1: "a", 2: "b", 3: "c"}, dirs_per_broker=2)
         self.cluster.voters = frozenset({1})
+        self.cluster.metadata = dict.fromkeys(self.brokers, MetadataVersion(in_force=25, newest=27))
         self.admin: ClusterAdmin = self.cluster
         self.names = 0
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
+from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, MetadataVersion, ResourceKind
 from kafkakit.core.findings import FailOn, Severity
 from kafkakit.core.lease import Holder, LeaseRecord, Life, pacer_lease
 from kafkakit.core.model import TopicPartition
@@ -14,6 +14,7 @@ from kafkakit.execution.act.leases import Lease
 from kafkakit.status.act.reading import services_of
 from kafkakit.status.decide.judgement import judge_cluster
 from kafkakit.status.decide.surroundings import SeenService, ServiceName, version_findings
+from kafkakit.status.report.objects import cluster_report
 from kafkakit.status.report.status import status_report
 from kafkakit.streams.client.api import GRANT_DOCUMENT, GrantDocument, GrantedPartition, GrantedTopic, grant_path
 from tests.fakes.admin import FakeClock
@@ -158,7 +159,8 @@ V38, V39 = "3.8-IV0", "3.9-IV0"
 def test_versions_that_differ_or_are_not_used_yet_are_a_note(
     versions: dict[int, str], kafka: str | None, has_quorum: bool, words: str
 ) -> None:
-    found = list(version_findings(versions, kafka, "kafkakit cluster describe", has_quorum=has_quorum))
+    show = "kafkakit cluster describe"
+    found = list(version_findings(versions, kafka, show, has_quorum=has_quorum, metadata={}))
     assert [(f.severity, words in f.message) for f in found] == ([(Severity.NOTE, True)] if words else [])
 
 
@@ -173,3 +175,33 @@ def test_versions_are_read_of_brokers_that_have_them() -> None:
     reading = read(found).read()
     assert reading.versions == {1: V38, 2: V39, 3: V39}
     assert [f.rule for f in judge_cluster(reading).findings] == ["versions"]
+
+
+@pytest.mark.parametrize(
+    ("in_force", "newest", "told", "line"),
+    [
+        ((27, 27, 27), (27, 27, 27), "", "metadata.version: level 27\n"),
+        ((25, 25, 25), (27, 27, 27), "is at level 25, and all brokers know 27: the upgrade is not finished",
+         "metadata.version: level 25; all brokers know 27\n"),
+        ((25, 25, 25), (25, 27, 27), "up to 25 on 1, up to 27 on 2, 3; a rolling upgrade is under way",
+         "metadata.version: level 25\n"),
+    ],
+)  # fmt: skip
+def test_a_level_of_metadata_that_is_not_the_newest_is_a_note_and_the_cluster_shows_it(
+    in_force: tuple[int, ...], newest: tuple[int, ...], told: str, line: str
+) -> None:
+    found = cluster()
+    pairs = zip(in_force, newest, strict=True)
+    found.metadata = {b: MetadataVersion(in_force=a, newest=n) for b, (a, n) in enumerate(pairs, start=1)}
+    status = judge_cluster(read(found).read())
+    assert [(f.rule, told in f.message) for f in status.findings] == ([("versions", True)] if told else [])
+    text = cluster_report(status).text
+    assert line in text
+    assert ("upgrade --feature metadata.version=27" in text) == ("not finished" in told)
+
+
+def test_a_cluster_that_tells_no_level_of_metadata_has_none() -> None:
+    status = judge_cluster(read(cluster()).read())
+    report = cluster_report(status)
+    assert report.data["metadata_version"] is None
+    assert "metadata.version" not in report.text
