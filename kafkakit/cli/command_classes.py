@@ -20,7 +20,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from kafkakit import __version__
-from kafkakit.cli.completion import GRAMMAR, complete_profile_names
+from kafkakit.cli.completion import GRAMMAR, complete_config_keys, complete_profile_names
 from kafkakit.cli.context import CliContext, cli_context, sources_of
 from kafkakit.cli.output import ColorChoice, OutputFormat, write_out
 from kafkakit.config.keys import parse_overrides
@@ -381,7 +381,12 @@ def _shared_options(
     ] = None,
     override: Annotated[
         list[str] | None,
-        typer.Option("-X", metavar="KEY=VALUE", help="Set any configuration key; -X list names them. Repeatable."),
+        typer.Option(
+            "-X",
+            metavar="KEY=VALUE",
+            help="Set any configuration key; -X list names them. Repeatable.",
+            autocompletion=complete_config_keys,
+        ),
     ] = None,
     command_config: Annotated[
         Path | None,

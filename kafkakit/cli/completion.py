@@ -21,10 +21,35 @@ from kafkakit.core.errors import DeadlineReached, KafkakitError
 if TYPE_CHECKING:
     from kafkakit.cli.context import CliContext
     from kafkakit.config.read.settings import Settings
+    from kafkakit.rules.config_defs import ConfigDef
+
+
+BASH_SCRIPT = """\
+# bash takes KEY=VALUE apart at the =, as three words, and puts a blank behind what it completed.
+_kafkakit_completion() {
+    local IFS=$'\\n' word words=()
+    for word in "${COMP_WORDS[@]:0:COMP_CWORD+1}"; do
+        if [[ ${#words[@]} -gt 0 && ( $word == = || ${words[-1]} == ?*= ) ]]; then
+            words[-1]+=$word
+        else
+            words+=("$word")
+        fi
+    done
+    COMPREPLY=( $( env COMP_WORDS="${words[*]}" COMP_CWORD=$(( ${#words[@]} - 1 )) \\
+                   _KAFKAKIT_COMPLETE=complete_bash $1 ) )
+    if [[ ${words[-1]} == *=* ]]; then COMPREPLY=( "${COMPREPLY[@]##*=}" ); fi
+    if [[ ${COMPREPLY[0]} == *= ]]; then compopt -o nospace; fi
+    return 0
+}
+
+complete -o default -F _kafkakit_completion kafkakit
+"""
 
 
 def completion_script(root: Any, shell: str) -> str:
-    """The script of a shell, as typer writes it for the program's root command."""
+    """The script of a shell, as typer writes it for the program's root command; for bash it is `BASH_SCRIPT`."""
+    if shell == "bash":
+        return BASH_SCRIPT
     from io import StringIO
 
     earlier, written = os.environ.get(COMPLETE_VARIABLE), StringIO()
@@ -76,6 +101,29 @@ def complete_group_names(ctx: typer.Context, incomplete: str) -> list[str]:
     return complete_names(ctx, "groups", incomplete, _read_groups)
 
 
+def complete_config_keys(incomplete: str) -> list[str]:
+    """kafkakit's own keys that begin with what is typed, each with its =; none of a secret, which `-X` refuses."""
+    from kafkakit.config.keys import KEYS, ValueKind
+
+    names = (key.name for key in KEYS if key.kind is not ValueKind.SECRET)
+    return sorted(f"{name}=" for name in names if name.startswith(incomplete))
+
+
+def complete_topic_settings(incomplete: str) -> list[str]:
+    """Settings of topics that begin with what is typed, each with its =; after it, the values that Kafka takes."""
+    return _complete_settings(incomplete, _definitions(of_brokers=False))
+
+
+def complete_settings(incomplete: str) -> list[str]:
+    """Settings of topics and brokers that begin with what is typed, each with its =; after it, their values."""
+    return _complete_settings(incomplete, _definitions())
+
+
+def complete_setting_keys(incomplete: str) -> list[str]:
+    """The keys of settings of topics and brokers that begin with what is typed."""
+    return sorted({found.name for found in _definitions() if found.name.startswith(incomplete)})
+
+
 def complete_names(ctx: typer.Context, what: str, incomplete: str, read: ReadNames) -> list[str]:
     """The names of a kind that begin with what is typed; in a list with commas, with its last part.
 
@@ -88,6 +136,23 @@ def complete_names(ctx: typer.Context, what: str, incomplete: str, read: ReadNam
         return []
     done, comma, part = incomplete.rpartition(",")
     return [f"{done}{comma}{name}" for name in names if name.startswith(part) and name.isprintable()]
+
+
+def _complete_settings(incomplete: str, known: "list[ConfigDef]") -> list[str]:
+    key, is_value, begun = incomplete.partition("=")
+    if not is_value:
+        return sorted({f"{found.name}=" for found in known if found.name.startswith(key)})
+    values = {value for found in known if found.name == key for value in found.values}
+    return [f"{key}={value}" for value in sorted(values) if value.startswith(begun)]
+
+
+def _definitions(*, of_brokers: bool = True) -> "list[ConfigDef]":
+    """What the newest version of Kafka knows; nothing is asked of a cluster."""
+    from kafkakit.rules.config_defs import NEWEST, config_table
+
+    table = config_table(NEWEST)
+    found = [*table.topic.values(), *(table.broker.values() if of_brokers else ())]
+    return [each for each in found if not each.internal]
 
 
 def _names(ctx: typer.Context, what: str, read: ReadNames) -> list[str]:

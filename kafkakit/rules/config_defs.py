@@ -80,6 +80,11 @@ class ConfigDef:
     internal: bool = False
 
     @property
+    def values(self) -> tuple[str, ...]:
+        """The texts that it accepts, where they can be listed."""
+        return ("false", "true") if self.type is ValueType.BOOLEAN else self.one_of
+
+    @property
     def is_sensitive(self) -> bool:
         """True when the value is a secret and is printed nowhere."""
         return self.type is ValueType.PASSWORD

@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -788,6 +789,35 @@ def test_topics_are_completed_from_the_cache_and_never_fail(home: Home) -> None:
     ]
     cache.write_text("{")
     assert complete(home, "kafkakit -B 127.0.0.1:1 topicmappr rebuild --topics or") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("topic create orders --set min.in", ["min.insync.replicas="]),
+        ("topic create orders --set message.timestamp.type=", ["CreateTime", "LogAppendTime"]),
+        ("registry create orders --topic-config preall", ["preallocate="]),
+        ("config plan unclean.leader.election.enable=t", ["true"]),
+        ("config plan num.io", ["num.io.threads="]),
+        ("config plan --delete message.timestamp.t", ["message.timestamp.type"]),
+        ("-X security.tls.key_password_f", ["security.tls.key_password_file="]),
+    ],
+)
+def test_keys_of_settings_are_completed_and_so_are_their_values(home: Home, line: str, found: list[str]) -> None:
+    shown = complete(home, f"kafkakit {line}")
+    assert [name.rpartition("=")[2] if "=" in line else name for name in shown] == found
+    words = re.split(r"(?<==)|(?==)| ", f"kafkakit {line}")  # as bash takes them apart
+    script = (
+        'compopt() { echo "$*" >&2; }; source <(kafkakit completion bash); COMP_WORDS=("${@:2}"); '
+        "COMP_CWORD=$(( $# - 2 )); _kafkakit_completion kafkakit; printf '%s\\n' \"${COMPREPLY[@]}\""
+    )
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    ran = subprocess.run(
+        ["bash", "-c", script, "bash", "-", *words], capture_output=True, text=True, timeout=280, check=False,
+        env=home.environment({"PATH": path}),
+    )  # fmt: skip
+    assert ran.stdout.split() == found
+    assert ran.stderr.split() == (["-o", "nospace"] if found[0].endswith("=") else [])
 
 
 def aliases() -> Iterator[tuple[str, str]]:

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.cli.completion import BROKER_CHOICE, BROKER_IDS, TOPIC_CHOICE, complete_names, complete_topic_names
+from kafkakit.cli.completion import (
+    BROKER_CHOICE,
+    BROKER_IDS,
+    TOPIC_CHOICE,
+    complete_names,
+    complete_topic_names,
+    complete_topic_settings,
+)
 from kafkakit.core.errors import UsageError
 from kafkakit.core.options import option
 from kafkakit.registry.commands.serve import TagPlace, open_audit_log
@@ -313,7 +320,13 @@ class NewTopicOptions:
 
     partitions: int = option(1, "--partitions", min=1, help="Number of partitions.")
     replication: int = option(3, "--replication", min=1, help="Replicas of each partition.")
-    configs: list[str] | None = option(None, "--topic-config", metavar="KEY=VALUE", help="A topic setting. Repeatable.")
+    configs: list[str] | None = option(
+        None,
+        "--topic-config",
+        metavar="KEY=VALUE",
+        help="A topic setting. Repeatable.",
+        autocompletion=complete_topic_settings,
+    )
     tags: list[str] | None = option(
         None, "--tag", metavar="KEY:VALUE", help="A tag. Repeatable.", autocompletion=complete_tags
     )

@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
+from kafkakit.cli.completion import complete_settings
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Consent
 from kafkakit.cli.session import finish, open_access, open_session
@@ -52,7 +53,10 @@ def plan(
     ctx: typer.Context,
     change: ChangeOptions,
     values: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Values to set.", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            metavar="KEY=VALUE", help="Values to set.", autocompletion=complete_settings, show_default=False
+        ),
     ] = None,
     steps: Annotated[
         str,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.cli.common_options import NO_TAGS, MetricsAccess, MetricsSource, TagSource
-from kafkakit.cli.completion import complete_group_names, complete_profile_names
+from kafkakit.cli.completion import complete_group_names, complete_profile_names, complete_setting_keys
 from kafkakit.cli.run_options import Consent, change_question
 from kafkakit.core.errors import UsageError
 from kafkakit.core.options import REPEATED, command_record, option, parsed_option, texts
@@ -54,6 +54,7 @@ class ChangeOptions:
         typed=REPEATED,
         parse=texts,
         metavar="KEY",
+        autocompletion=complete_setting_keys,
         help="Remove the value of this key there. Repeatable.",
         recorded=join_option,
     )

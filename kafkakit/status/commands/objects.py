@@ -19,6 +19,7 @@ from kafkakit.cli.completion import (
     complete_broker_ids,
     complete_group_names,
     complete_topic_names,
+    complete_topic_settings,
 )
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Consent
@@ -152,7 +153,13 @@ class NewTopicShape:
 
     partitions: int = option(1, "--partitions", min=1, help="Number of partitions.")
     replication: int = option(3, "--replication", min=1, help="Replicas of each partition.")
-    settings: list[str] | None = option(None, "--set", metavar="KEY=VALUE", help="A setting of the topic. Repeatable.")
+    settings: list[str] | None = option(
+        None,
+        "--set",
+        metavar="KEY=VALUE",
+        help="A setting of the topic. Repeatable.",
+        autocompletion=complete_topic_settings,
+    )
 
 
 @topic_app.command("create", cls=CliCommand)
