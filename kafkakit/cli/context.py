@@ -55,9 +55,16 @@ class CliContext:
         self._given[name] = (value, source)
 
     def begin_service(self) -> None:
-        """The command runs until it is stopped: that is its usual end. Its threads find what they use imported."""
+        """The command runs until it is stopped: that is its usual end. Its threads find what they use imported.
+
+        Raises `UsageError` for a file that the result is to go to: it has none.
+        """
         from kafkakit.wiring import load_clients
 
+        given = [flag for flag in ("output_file", "html") if str(self._value(flag, None) or "-") != "-"]
+        if given:
+            flag = "--" + given[0].replace("_", "-")
+            raise UsageError(f"{flag}: this command runs until it is stopped and has no result", hint=f"leave out {flag}")
         self.is_service = True
         load_clients()
 

@@ -820,6 +820,21 @@ def test_keys_of_settings_are_completed_and_so_are_their_values(home: Home, line
     assert ran.stderr.split() == (["-o", "nospace"] if found[0].endswith("=") else [])
 
 
+SERVICES = (
+    "autothrottle run", "registry serve", "ui", "streams lag serve", "streams assigner run",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("flag", ["--html", "--output-file"])
+def test_a_service_has_no_result_that_could_be_written(home: Home, service: str, flag: str) -> None:
+    done = home.run("-B", "127.0.0.1:1", flag, str(home.folder / "page"), *service.split())
+    assert (done.code, done.stderr.splitlines()[:2]) == (
+        2,
+        [f"error: {flag}: this command runs until it is stopped and has no result", f"hint: leave out {flag}"],
+    )
+
+
 def aliases() -> Iterator[tuple[str, str]]:
     for word, meant in ALIASES.items():
         if isinstance(meant, str):
