@@ -64,7 +64,8 @@ class CliContext:
         given = [flag for flag in ("output_file", "html") if str(self._value(flag, None) or "-") != "-"]
         if given:
             flag = "--" + given[0].replace("_", "-")
-            raise UsageError(f"{flag}: this command runs until it is stopped and has no result", hint=f"leave out {flag}")
+            told = f"{flag}: this command runs until it is stopped and has no result"
+            raise UsageError(told, hint=f"leave out {flag}")
         self.is_service = True
         load_clients()
 

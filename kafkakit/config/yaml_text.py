@@ -100,7 +100,7 @@ def _flatten(node: Node, document: Document, warnings: list[str], prefix: str = 
         key = KEY_BY_NAME.get(name)
         if key is None and isinstance(child, Mapping) and name in _SECTIONS:
             values |= _flatten(child, document, warnings, f"{name}.")
-        elif key is None and not (name in _SECTIONS and isinstance(child, Scalar) and child.text == ""):
+        elif key is None and not (name in _SECTIONS and isinstance(child, Scalar) and child.is_null):
             if name in _SECTIONS:
                 raise InputError(f"{source}:{line}", f"{name} must be a mapping (key: value), found {kind_of(child)}")
             warnings.append(f"{source}:{line}: unknown key {name[:80]!r}{did_you_mean(name, _KNOWN)}")

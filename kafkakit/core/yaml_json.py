@@ -211,7 +211,7 @@ class Document:
 
     def items(self, node: Node, where: str) -> Iterator[tuple[str, int, Node]]:
         """The keys of a mapping with their lines and values; an empty value has none. `where` is for `InputError`."""
-        if isinstance(node, Scalar) and node.text == "":
+        if isinstance(node, Scalar) and node.is_null:
             return
         if not isinstance(node, Mapping):
             what = f"{where} must be" if where else "must hold"

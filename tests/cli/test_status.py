@@ -5,13 +5,13 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import yaml
 
 from kafkakit.adapters.read_only import ReadOnlyGroups
-from kafkakit.core.errors import TryLaterError
+from kafkakit.core.errors import MissingRightError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.data import GroupAdmin, LogReader
 from kafkakit.status.decide.judgement import CHECKS
@@ -172,6 +172,19 @@ def test_a_wait_does_not_end_while_a_part_is_not_known(desk: StatusDesk, monkeyp
     desk.groups.unreachable = True
     ran = desk.run("status", "--until-ok")
     assert (ran.code, looks) == (0, ["again", "again"]), ran
+
+
+def test_a_wait_ends_when_a_part_cannot_become_known(desk: StatusDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = list[str]()
+    monkeypatch.setattr("kafkakit.ports.acting.pause", lambda clock, seconds: looks.append("again"))
+
+    def refuse() -> NoReturn:
+        raise MissingRightError("groups: not permitted", hint="grant DESCRIBE on all groups")
+
+    monkeypatch.setattr(desk.groups, "answered_groups", refuse)
+    ran = desk.run("status", "--until-ok")
+    assert (ran.code, looks) == (1, ["again"])
+    assert "p: groups cannot become known: groups: not permitted; grant DESCRIBE on all groups" in ran.stderr
 
 
 def test_a_broken_profile_hinders_no_page_of_the_others(desk: StatusDesk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,7 +74,8 @@ class Folders:
 
 def find_folders(environment: Mapping[str, str]) -> Folders:
     """Derive the folders from the environment; relative XDG values are ignored, as the standard requires."""
-    home = Path(environment.get("HOME") or "~").expanduser()
+    own = environment.get("HOME") or os.path.expanduser("~")
+    home = Path(own if os.path.isabs(own) else "/")  # a container may run as a user that the system does not know
     state = _first_file(environment, "KAFKAKIT_STATE_DIR", "STATE_DIRECTORY") or _xdg(
         environment, "XDG_STATE_HOME", home / ".local/state"
     )

@@ -195,7 +195,7 @@ def _watch(
     from kafkakit.status.report.status import status_report, watch_line
     from kafkakit.wiring import system_clock
 
-    clock, before = system_clock(), ""
+    clock, before, denied = system_clock(), "", False
     with cli.output.screen(colored=True) as screen:
         while True:
             began_s = clock.monotonic()
@@ -203,12 +203,29 @@ def _watch(
             is_known = not any(cluster.unread for cluster in clusters)
             if request.until_ok and is_known and exit_code(clusters, request.fail_on) is ExitCode.DONE:
                 return clusters
+            if request.until_ok:
+                denied = _refuse_hidden(clusters, denied)
             report = status_report(clusters, fail_on=request.fail_on, width=_width(), is_fleet=request.is_fleet)
             line = watch_line(clusters)
             if cli.output.animate or line != before:
                 screen.show(report.text, line)
             before = line
             pause(clock, pause_after(clock.monotonic() - began_s, WATCH_EVERY_S))
+
+
+def _refuse_hidden(clusters: Sequence[ClusterStatus], was_denied: bool) -> bool:
+    """Whether all that is not known is hidden from this user; the second time in a row `MissingRightError`."""
+    from kafkakit.core.errors import MissingRightError
+
+    unread = [(cluster.reading.profile, part) for cluster in clusters for part in cluster.unread]
+    is_denied = bool(unread) and all(part.is_denied for _, part in unread)
+    if is_denied and was_denied:
+        name, part = unread[0]
+        raise MissingRightError(
+            f"{name}: {part.name.value} cannot become known: {part.error}",
+            hint="grant that, or watch without waiting: kafkakit status --watch",
+        )
+    return is_denied
 
 
 def _read_all(readers: Sequence[Reader], history: HistoryFile) -> tuple[ClusterStatus, ...]:

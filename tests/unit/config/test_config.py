@@ -95,7 +95,9 @@ def test_scalars_stay_text() -> None:
     assert [located.value for located in parsed.profiles["p"].values()] == ["0123", "no"]
 
 
-@pytest.mark.parametrize("data", [b"", b"# nothing\n", b"profiles:\n", b"\xef\xbb\xbfprofiles: {}\n"])
+@pytest.mark.parametrize(
+    "data", [b"", b"# nothing\n", b"profiles:\n", b"profiles: null\n", b"profiles: ~", b"\xef\xbb\xbfprofiles: {}\n"]
+)
 def test_a_file_may_be_empty(data: bytes) -> None:
     assert parse_config(data, "config.yaml").profiles == {}
 

@@ -2,6 +2,7 @@
 
 import stat
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -303,6 +304,15 @@ def test_folders_follow_xdg_and_systemd(tmp_path: Path) -> None:
         {"HOME": str(tmp_path), "STATE_DIRECTORY": "/var/lib/kk:/other", "RUNTIME_DIRECTORY": "/run/kk"}
     )
     assert (unit.state, unit.runtime) == (Path("/var/lib/kk"), Path("/run/kk"))
+
+
+def test_a_user_that_the_system_does_not_know_has_folders_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(uid: int) -> NoReturn:
+        raise KeyError(uid)
+
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    assert find_folders({}).state == Path("/.local/state/kafkakit")
 
 
 @pytest.mark.parametrize("size", [(1 << 20) + 1])
