@@ -152,9 +152,9 @@ bench: $(STAMP) .parts/usr/bin/h2load
 docs: $(STAMP)
 	$(BIN)/python -m tests.rigs.documents
 
-# The pictures in docs/pictures, from a cluster with a dead broker that is started for them; a minute and a half.
+# The pictures in docs/pictures, from clusters that are started for them; ten minutes. WHICH="lag failover" makes some.
 pictures: $(STAMP) parts
-	$(BIN)/python -m tests.rigs.pictures
+	$(BIN)/python -m tests.rigs.pictures $(WHICH)
 
 # The configuration tables of lint's rules, from the jars of each Kafka version; needs a JDK.
 config-tables: $(STAMP)

@@ -1,6 +1,8 @@
 """Every command and option has help and is documented, and the documents say what the program does."""
 
 import re
+from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -12,6 +14,7 @@ from kafkakit.rules.catalogue import all_rules
 from tests.places import ROOT
 from tests.rigs.documents import acl_markdown, reference_markdown
 from tests.rigs.package_picture import BEGIN, END, is_up_to_date, picture, with_picture
+from tests.rigs.plots import BLUE, LETTER, Line, Panel, plot
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 REFERENCE = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
@@ -125,3 +128,38 @@ def test_links_lead_to_files_and_headings(page: str) -> None:
         if heading and target.suffix == ".md":
             titles = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.MULTILINE)
             assert heading in {re.sub(r"[^\w\- ]", "", t.lower()).replace(" ", "-") for t in titles}, link
+
+
+def test_pages_name_every_picture_and_say_what_is_seen() -> None:
+    named = set()
+    for page in PAGES:
+        text = (ROOT / page).read_text(encoding="utf-8")
+        for alt, path in re.findall(r"!\[([^\]]*)\]\(([^)\s]+)\)", text):
+            if ":" not in path:
+                assert alt.strip(), f"{page}: {path} has no alt text"
+                named.add(((ROOT / page).parent / path).resolve())
+    assert named == set((ROOT / "docs" / "pictures").iterdir())
+
+
+@pytest.mark.parametrize("picture", sorted((ROOT / "docs" / "pictures").iterdir()), ids=lambda path: path.name)
+def test_a_picture_is_whole_and_fetches_nothing(picture: Path) -> None:
+    data = picture.read_bytes()
+    if picture.suffix == ".png":
+        assert (data[:6], data[-8:-4]) == (b"\x89PNG\r\n", b"IEND")
+        return
+    root = ElementTree.fromstring(data)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert len(data) < 60_000
+    assert not re.search(r"href|url\([^#]|@import|<script", data.decode())
+
+
+def test_words_of_marks_lie_beside_each_other_and_in_the_picture() -> None:
+    line = Line("rate", [(0, 3), (10, 7), (20, 5)], BLUE, is_step=True)
+    marks = [(5.0, "opened"), (5.1, "routed"), (19.9, "the end of it"), (5.2, "sealed")]
+    drawn = plot("Rates follow", [Panel("MB/s", [line]), Panel("records", [line])], marks, 20)
+    words = [label for label in drawn.labels if label.style == "mark"]
+    assert [label.text for label in words] == ["opened", "routed", "sealed", "the end of it"]
+    assert len({label.y for label in words[:3]}) == 3
+    assert all(float(label.x) + LETTER * len(label.text) <= drawn.width for label in words)
+    (first, _) = [curve.places for curve in drawn.curves if curve.style == BLUE]
+    assert [y for _, y in first] == [first[0][1], first[0][1], first[2][1], first[2][1], first[4][1], first[4][1]]

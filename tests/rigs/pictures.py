@@ -1,16 +1,18 @@
-"""Makes the pictures of the documentation, `docs/pictures/`, from a cluster with a dead broker: `make pictures`.
+"""Makes the pictures of the documentation, `docs/pictures/`, from real clusters: `make pictures`.
 
-The cluster is that of the tour in the README. A picture shows what the program prints at that moment, so that two runs
-differ in ids and times.
+`tour` is the cluster of the README with a dead broker, and what the program shows of it at that moment; the others are
+plots of real runs (`plotted_runs.py`). Two runs differ in ids, times and measured figures. Arguments choose some:
+`python -m tests.rigs.pictures lag failover`.
 """
 
 import base64
 import os
 import re
-import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -18,41 +20,18 @@ from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 from kafkakit.cli.output import colored_text
+from kafkakit.report.pages import Chart
 from tests.places import ROOT
 from tests.rigs.browser import Tab, browsing
+from tests.rigs.desk import Desk
+from tests.rigs.plots import draw_plot
+from tests.rigs.plotted_runs import plot_autothrottle, plot_failover, plot_lag
 from tests.rigs.waiting import until
 
 PICTURES = ROOT / "docs" / "pictures"
 THEME = TerminalTheme((255, 255, 255), (27, 31, 36), [(27, 31, 36), (164, 14, 38), (17, 99, 41), (125, 87, 0),
     (5, 80, 174), (130, 80, 223), (27, 124, 131), (87, 96, 106)])  # fmt: skip
 DEAD = "1004"
-
-
-class Desk:
-    """The program with a state folder of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        names = ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR")
-        self.env = {
-            **os.environ,
-            **{name: str(folder / name.lower()) for name in names},
-            "HOME": str(folder),
-            "COLUMNS": "100",
-        }
-        self.env.pop("KAFKAKIT_PROFILE", None)
-
-    def words(self, line: str) -> list[str]:
-        """The command line of a command of the kit."""
-        return [sys.executable, "-m", "kafkakit", *line.split()]
-
-    def run(self, line: str, *codes: int) -> str:
-        """What a command prints; it must end with one of the codes, 0 without any."""
-        done = subprocess.run(
-            self.words(line), env=self.env, cwd=self.folder, capture_output=True, text=True, check=False
-        )
-        assert done.returncode in (codes or (0,)), (line, done.returncode, done.stderr)
-        return done.stdout
 
 
 def draw_text(text: str, command: str, path: Path) -> None:
@@ -91,11 +70,10 @@ def made_address(log: Path) -> str:
     return found[0]
 
 
-def main() -> None:
-    """Start the cluster, break it, and draw what the program shows of it."""
-    PICTURES.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
-        desk = Desk(Path(name))
+def draw_tour(folder: Path) -> None:
+    """Start the cluster of the tour, break it, and draw what the program shows of it."""
+    desk = Desk(folder)
+    with ExitStack() as stack:
         desk.run("sandbox up --brokers 6 --racks 3 --log-dirs 2")
         stack.callback(desk.run, "sandbox down")
         desk.run("sandbox load --topics 6 --partitions 6 --data 300MB --seed 7")
@@ -107,16 +85,33 @@ def main() -> None:
         status = "--profile sandbox status"
         until(lambda: "broker-down" in desk.run(f"{status} -o json", 1), "the broker is missed")
         draw_text(colored_text(desk.run(status, 1)), "kafkakit status", PICTURES / "status.svg")
-        log = desk.folder / "ui.log"
-        with open(log, "wb") as out:
-            words = desk.words("--profile sandbox ui --listen 127.0.0.1:0 --plans .")
-            page = subprocess.Popen(words, env=desk.env, cwd=desk.folder, stdout=out, stderr=out)
-        stack.callback(page.wait, 30)
-        stack.callback(page.terminate)
+        log = folder / "ui.log"
+        stack.enter_context(desk.serving("--profile sandbox ui --listen 127.0.0.1:0 --plans .", log))
         shows = "document.body.innerText.includes"
-        with browsing(desk.folder) as tab:
+        with browsing(folder) as tab:
             draw_page(tab, made_address(log), PICTURES / "overview.png", f"{shows}('broker-down')")
-            draw_page(tab, f"file://{desk.folder}/plan.html", PICTURES / "plan.png", f"{shows}('Proof')", height=900)
+            draw_page(tab, f"file://{folder}/plan.html", PICTURES / "plan.png", f"{shows}('Proof')", height=900)
+
+
+def draw_run(name: str, run: Callable[[Desk], Chart], folder: Path) -> None:
+    """Carry a run out, and draw its plot."""
+    draw_plot(run(Desk(folder)), PICTURES / f"{name}.svg")
+
+
+MADE: Mapping[str, Callable[[Path], None]] = {
+    "tour": draw_tour,
+    "autothrottle": partial(draw_run, "autothrottle", plot_autothrottle),
+    "lag": partial(draw_run, "lag", plot_lag),
+    "failover": partial(draw_run, "failover", plot_failover),
+}
+
+
+def main() -> None:
+    """Make what the arguments name, or everything."""
+    PICTURES.mkdir(exist_ok=True)
+    for name in sys.argv[1:] or MADE:
+        with tempfile.TemporaryDirectory() as folder:
+            MADE[name](Path(folder))
 
 
 if __name__ == "__main__":

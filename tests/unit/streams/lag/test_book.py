@@ -299,3 +299,25 @@ def test_another_log_has_no_use_for_what_was_kept(monkeypatch: pytest.MonkeyPatc
     rig.monitor.ends.forget([0])
     rig.run(2)
     assert rig.row("g").backlog.high_ms is None
+
+
+def test_a_group_that_has_passed_what_was_there_gets_no_figure_of_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The defect: a group that had just caught up after a long stop was behind for a moment, by as much as before."""
+    rig = Rig()
+    rig.produce(10)
+    rig.commit("g", 2)
+    rig.run(30)
+    rig.commit("g", 3)
+    rig.run(2)
+    before = rig.row("g").backlog
+    assert (before.source, before.low_ms >= 30_000) == (EstimateSource.RECORD, True)
+    monkeypatch.setattr(rig.monitor._records, "step", lambda: 0)
+    rig.commit("g", 10)
+    rig.run(2)
+    assert rig.row("g").backlog.source is EstimateSource.CAUGHT_UP
+    rig.produce(10)
+    rig.run(2)
+    now = rig.row("g")
+    assert (now.lag, now.backlog.high_ms) == (10, None)
+    assert now.backlog.low_ms <= 4_000
+    assert rig.now_ms - before.as_of_ms <= KEPT_MS

@@ -578,17 +578,18 @@ class KeptFigures:
             getattr(self, name)[some] = getattr(found, name)
         self._generation[some] = generation[takes]
 
-    def instead(self, rows: "Ints", figures: Figures, generation: "Ints", now_ms: int) -> Figures:
+    def instead(self, rows: "Ints", figures: Figures, generation: "Ints", passed_ms: "Ints", now_ms: int) -> Figures:
         """The figures, with what was kept in the place of those without a bound, where it is not too old, and of those
         whose interval is wider than the kept one and its age together.
 
-        A group that seems to have caught up is not given an older figure.
+        A group that seems to have caught up is not given an older figure, nor is one that has since done all that was
+        in the log then: at `passed_ms` the log ended at or below the row's position.
         """
         import numpy as np
 
         takes = self._is_better(rows, figures, generation) & ((figures.flags & int(_ELSE)) == 0)
         takes &= figures.source != int(EstimateSource.CAUGHT_UP)
-        takes &= self.as_of_ms[rows] >= now_ms - KEPT_MS
+        takes &= self.as_of_ms[rows] >= np.maximum(now_ms - KEPT_MS, passed_ms + 1)
         return replace(
             figures, **{name: np.where(takes, getattr(self, name)[rows], getattr(figures, name)) for name in _NAMES}
         )

@@ -212,7 +212,8 @@ def _measure_rows(book: "LagBook", rows: "Ints", as_of_ms: "Ints", now_ms: int, 
     e = gather(book, rows, as_of_ms, now_ms, rules)
     slots = np.where(book.slot[rows] >= 0, book.slot[rows], 0)
     newest = backlog_lag(e, skew_ms=rules.skew_ms)
-    backlog = _with_age(book.kept.instead(rows, newest, book.ends.generation[slots], now_ms), e, now_ms, rules)
+    bounded = book.kept.instead(rows, newest, book.ends.generation[slots], e.at_position.low_before_ms, now_ms)
+    backlog = _with_age(bounded, e, now_ms, rules)
     arrival = _with_age(arrival_lag(e), e, now_ms, rules)
     live = _with_age(live_lag(e, skew_ms=rules.skew_ms), e, now_ms, rules)
     has_end = (e.end >= 0) & ~e.is_other_topic
