@@ -43,7 +43,8 @@ class RateMemory:
     """One rate between ticks, bytes/s: since when it holds, and when a breach last lowered it (-1 never).
 
     `seen_ms` is when metrics last spoke of it (-1 never), `learnt` what the network is believed to carry, from totals
-    with and without a breach (0 for nothing learnt), and `clients` what they took on average then (-1 unknown).
+    with and without a breach (0 for nothing learnt), and `clients` what they took on average then (-1 unknown). While
+    that average rises, `base` is what it was before, at the metrics of `base_ms` (-1 while it does not).
     """
 
     rate: int
@@ -52,6 +53,8 @@ class RateMemory:
     seen_ms: int = -1
     learnt: float = 0.0
     clients: float = -1.0
+    base: float = -1.0
+    base_ms: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -193,7 +193,7 @@ def memory_of(tick: SavedTick | None) -> Memory:
         return Memory()
     try:
         rates = [
-            {"broker": b, "side": s, "memory": dict(zip(_RATE_FIELDS, values, strict=True))}
+            {"broker": b, "side": s, "memory": dict(zip(_RATE_FIELDS[: len(values)], values, strict=True))}
             for b, s, *values in tick.memory
         ]
         kept = msgspec.convert(rates, tuple[_KeptRate, ...])

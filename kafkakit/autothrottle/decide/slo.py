@@ -156,6 +156,8 @@ class SideState:
     learnt: float = 0.0
     moved: float = 0.0
     clients: float = -1.0
+    base: float = -1.0
+    base_ms: int = -1
     limit: float = INFINITE
     free: float = 0.0
     is_probing: bool = False
@@ -290,6 +292,8 @@ class _SloDecision:
             clients=state.clients if state.is_fresh else old.clients if old else -1,
             seen_ms=now if state.is_fresh else old.seen_ms if old else -1,
             learnt=state.learnt,
+            base=state.base,
+            base_ms=state.base_ms,
         )
 
 
@@ -405,13 +409,21 @@ class SideReader:
             state.text += f", times {self._factor:g} by the hour"
 
     def _clients_now(self, state: SideState) -> float:
-        """What clients take by now: an average that jumps has only part of the step in it yet."""
-        mean, old, window_ms = state.clients, state.old, self._observed.window_ms
-        passed_ms = self._observed.measured_ms - self._memory.measured_ms
+        """What clients take by now: an average that jumps has only part of the step in it yet.
+
+        What enters the window is what leaves it and `rise * window / passed`; what leaves it is what they took a window
+        ago, which is the average before the rise, as long as that lies in the window.
+        """
+        mean, old, window_ms, now_ms = state.clients, state.old, self._observed.window_ms, self._observed.measured_ms
+        passed_ms = now_ms - self._memory.measured_ms
         if old is None or old.clients < 0 or not 0 < passed_ms < window_ms:
             return mean
         rise = mean - old.clients
-        return old.clients + rise * window_ms / passed_ms if rise > self._settings.jump * state.capacity else mean
+        if rise <= self._settings.jump * state.capacity:
+            return mean
+        rises_on = old.base >= 0 and 0 < now_ms - old.base_ms <= window_ms
+        state.base, state.base_ms = (old.base, old.base_ms) if rises_on else (old.clients, self._memory.measured_ms)
+        return max(mean, state.base + rise * window_ms / passed_ms)
 
     def _share_reached(self) -> float:
         """What share of a setting copies reach: the best of the sides that kept their rate for a whole window."""

@@ -107,6 +107,24 @@ def test_a_step_of_clients_counts_in_full_before_the_average_has_all_of_it() -> 
     assert later.rates[OUT].rate == 54 * MB_SLO
 
 
+def test_a_step_of_clients_is_not_taken_for_more_than_it_is_while_the_average_climbs() -> None:
+    """Clients step from 30 to 70; each look a second later has a second more of it in its average of 11 seconds."""
+    memory, left = LAW(look(20, clients=30, moved=54), held(54, 54)).memory, []
+    for second in range(1, 16):
+        decision = LAW(look(20 + second, clients=30 + 40 * min(second, 11) / 11, moved=20), memory)
+        memory = decision.memory
+        left.append(memory.rates[OUT].rate / MB_SLO)
+        assert decision.warnings == ()
+    assert all(rate == pytest.approx(90 - 70, rel=0.01) for rate in left)
+
+
+def test_a_climb_that_goes_on_for_longer_than_the_window_is_followed() -> None:
+    memory = LAW(look(20, clients=10, moved=54), held(54, 54)).memory
+    for second in range(1, 31):
+        memory = LAW(look(20 + second, clients=10 + 2 * max(0.0, second - 5.5), moved=20), memory).memory
+    assert memory.rates[OUT].rate <= (90 - 59) * MB_SLO
+
+
 def test_copies_below_what_producers_write_are_a_warning() -> None:
     assert "catch up on broker 1" in LAW(look(20, clients=95), held(54, 54)).warnings[0]
 
