@@ -202,6 +202,8 @@ class StatusWatch:
 
     def facts(self, text: str = "") -> QueryFacts:
         """What the filter `text` of a list looks at beside a reading, and the tags; what cannot be read says why."""
+        if self.reading.status is None:
+            return QueryFacts()
         tags, rows, tags_error, rows_error = None, None, "", ""
         has_rows, sizes = query_needs(text)
         try:
