@@ -210,7 +210,7 @@ def test_ui_shows_tags_of_the_control_store_or_of_znodes_and_takes_queries(
     def ask_once(*_: object) -> tuple[()]:
         for path in ("/topics?q=exists(team)", "/topics?q=team+in+a", "/brokers?q=rack+%3D+b&explain=1"):
             url = f"http://{addresses[-1]}{path}"
-            until(lambda url=url: "read yet" not in fetch(url), "the cluster is read", seen=lambda url=url: fetch(url))
+            until(lambda: "read yet" not in fetch(url), "the cluster is read", seen=lambda: fetch(url))  # noqa: B023
             pages.append(fetch(url))
         return ()
 
