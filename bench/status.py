@@ -5,7 +5,8 @@ Run: PYTHONPATH=. python bench/status.py [--partitions 200000] [--topics 20000] 
 The brokers' answer about all partitions lies encoded in a file, and is decoded in each reading, as that of a real
 cluster is; one of 60 brokers is down, so that a twentieth of the partitions is not whole. `status` is measured in a
 process of its own from there to text and JSON. The pages come from the real server in another process, which reads the
-cluster again meanwhile: each page once, then by browsers that all fetch at once. Prints one JSON object.
+cluster again meanwhile: each page once, then by browsers that all fetch at once. Pages of topics and groups with
+the longest names are fetched once too. Prints one JSON object.
 """
 
 import argparse
@@ -29,15 +30,17 @@ from kafkakit.adapters.host import SystemClock
 from kafkakit.adapters.kafka import admin_read
 from kafkakit.core.cluster_facts import BrokerLogDirs, GroupListing, GroupState, GroupType, LiveReplica, PartitionHealth
 from kafkakit.core.findings import FailOn
-from kafkakit.core.model import LogDir, Partition, Topic, TopicPartition
+from kafkakit.core.model import LogDir, Partition, TagSet, Topic, TopicPartition
 from kafkakit.status.act.reading import StatusReader, StatusSources
 from kafkakit.status.act.service import PlanFiles, Sessions, StatusWatch, UiLook, UiService
 from kafkakit.status.decide.judgement import ClusterStatus, judge_cluster
 from kafkakit.status.decide.objects import (
     BrokerDetail,
+    CommitOfGroup,
     GroupDetail,
     PartitionDetail,
     TopicDetail,
+    TopicRow,
     partition_row,
     topic_row,
 )
@@ -48,11 +51,24 @@ from tests.fakes.log_reader import FakeLogReader
 
 BROKERS, DOWN = 60, 1
 GROUPS, LARGEST_TOPIC = 10_000, 10_000
+LONG, MOST_PARTITIONS = "n" * 249, 1_024
+"""The longest name that Kafka lets a topic have, and the partitions of the topic and group that have it."""
 PAGES = (
     "/", "/brokers", "/brokers/2", "/topics", "/topics?page=400", "/topics?state=short", "/topics?q=topic-19",
     "/topics/large", "/topics/large?page=200", "/groups", "/groups?page=200", "/moves", "/streams", "/findings",
     "/plans", "/assets/ui.css", "/assets/ui.js",
 )  # fmt: skip
+WORST = (
+    f"/topics/{LONG}", f"/topics/{LONG}?page=20", f"/topics/{LONG}/7", f"/groups/{LONG}", f"/groups/{LONG}?page=20",
+    "/topics?q=nnn", "/topics?q=partitions+%3E+0+and+name+like+%22*nnn%22&explain=topic-00001", "/groups?q=nnn",
+)  # fmt: skip
+"""Pages of long names only: fetched once, and no part of what browsers ask for."""
+
+
+def topic_name(number: int, topics: int) -> str:
+    """The last 60 have names as long as Kafka allows."""
+    name = f"topic-{number:05d}"
+    return f"{name}{LONG}"[:249] if number >= topics - 60 else name
 
 
 def record(topics: int, partitions: int) -> bytes:
@@ -69,7 +85,7 @@ def record(topics: int, partitions: int) -> bytes:
         made.append(
             Described(
                 error_code=0,
-                name=f"topic-{number:05d}",
+                name=topic_name(number, topics),
                 is_internal=False,
                 partitions=[
                     Described.MetadataResponsePartition(
@@ -120,7 +136,12 @@ class ManyGroups(FakeGroups):
     def answered_groups(self) -> Any:
         found = super().answered_groups()
         listed = tuple(
-            GroupListing(group=f"group-{n:05d}", type=GroupType.CLASSIC, state=GroupState.STABLE) for n in range(GROUPS)
+            GroupListing(
+                group=f"group-{n:05d}{LONG}"[:249] if n >= GROUPS - 60 else f"group-{n:05d}",
+                type=GroupType.CLASSIC,
+                state=GroupState.STABLE,
+            )
+            for n in range(GROUPS)
         )
         return type(found)(groups=listed)
 
@@ -149,14 +170,16 @@ class RecordedSource:
     def topic(self, name: str) -> TopicDetail:
         rows = [
             Partition(partition=p, replicas=(2, 3, 4), leader=2, isr=(2, 3) if p % 9 else (2,))
-            for p in range(LARGEST_TOPIC)
+            for p in range(MOST_PARTITIONS if name == LONG else LARGEST_TOPIC)
         ]
         topic = Topic(name=name, partitions=tuple(rows))
         found = tuple(partition_row(TopicPartition(name, p.partition), p, 2) for p in rows)
         return TopicDetail(row=topic_row(topic, 2), partitions=found, groups=tuple(f"g{n}" for n in range(400)))
 
     def partition(self, key: TopicPartition) -> PartitionDetail:
-        raise NotImplementedError
+        partition = Partition(partition=key.partition, replicas=(2, 3, 4), leader=2, isr=(2, 3))
+        row = partition_row(key, partition, 2)
+        return PartitionDetail(row=row, minimum=2, replicas=(), span=None, producers=None)
 
     def broker(self, number: int) -> BrokerDetail:
         copies = {
@@ -167,6 +190,16 @@ class RecordedSource:
         return BrokerDetail(dirs=BrokerLogDirs(broker=number, log_dirs=(place,), replicas=copies), settings={})
 
     def group(self, name: str) -> GroupDetail:
+        commits = tuple(
+            CommitOfGroup(key=TopicPartition(LONG, p), committed=p, end=2 * p, lag=p, reader=f"client-{p} /10.0.0.7")
+            for p in range(MOST_PARTITIONS)
+        )
+        return GroupDetail(group=name, description=None, commits=commits)
+
+    def tags(self) -> TagSet:
+        return TagSet(topics={f"topic-{n:05d}": {"team": f"team-{n % 40}", "tier": "hot"} for n in range(0, 20_000, 2)})
+
+    def topics(self, *, sizes: bool) -> dict[str, TopicRow]:
         raise NotImplementedError
 
     def streams(self) -> Sequence[StreamEntry]:
@@ -235,7 +268,7 @@ def fetch(address: str, path: str) -> tuple[int, int, float]:
 
 def browse(address: str, pid: int, browsers: int, seconds: float) -> dict[str, object]:
     """Each page once, then all browsers at once, each with an event stream of its own."""
-    single = {path: fetch(address, path) for path in PAGES}
+    single = {path: fetch(address, path) for path in (*PAGES, *WORST)}
     alone_mib = resident_mib(pid)
     streams = []
     for _ in range(browsers):
@@ -263,9 +296,9 @@ def browse(address: str, pid: int, browsers: int, seconds: float) -> dict[str, o
     times.sort()
     largest = max(single, key=lambda path: single[path][1])
     return {
-        "pages": {path: {"status": s, "kb": round(size / 1000, 1), "ms": round(took * 1000, 1)}
+        "pages": {path.replace(LONG, "LONG"): {"status": s, "kb": round(size / 1000, 1), "ms": round(took * 1000, 1)}
                   for path, (s, size, took) in single.items()},
-        "largest": {"page": largest, "kb": round(single[largest][1] / 1000, 1)},
+        "largest": {"page": largest.replace(LONG, "LONG"), "kb": round(single[largest][1] / 1000, 1)},
         "browsers": browsers,
         "requests": len(times),
         "median_ms": round(statistics.median(times) * 1000, 1),

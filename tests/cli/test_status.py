@@ -6,21 +6,25 @@ import shutil
 import subprocess
 from pathlib import Path
 from typing import Any, NoReturn
+from urllib.request import urlopen
 
 import pytest
 import yaml
 
+from kafkakit import wiring
 from kafkakit.adapters.read_only import ReadOnlyGroups
 from kafkakit.core.errors import MissingRightError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.data import GroupAdmin, LogReader
 from kafkakit.status.decide.judgement import CHECKS
 from tests.fakes.admin import FakeCluster
+from tests.fakes.control import FakeControlStore
 from tests.fakes.groups import FakeGroups
 from tests.fakes.log_reader import FakeLogReader
 from tests.integration.runbooks import blocks, sections
 from tests.places import ROOT
 from tests.rigs.command_line import ClusterDesk
+from tests.rigs.waiting import until
 
 
 class StatusDesk(ClusterDesk):
@@ -200,6 +204,46 @@ def test_a_broken_profile_hinders_no_page_of_the_others(desk: StatusDesk, monkey
         served = desk.run("ui", *chosen, "--listen", "127.0.0.1:0")
         assert "serving http://127.0.0.1:" in served.stdout + served.stderr, served
     assert desk.run("ui", "--clusters", "p,nix", "--listen", "127.0.0.1:0").code == 2
+
+
+def test_ui_shows_tags_of_the_control_store_or_of_znodes_and_takes_queries(
+    desk: StatusDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tagged = desk.run("registry", "tag", "--topics", "t", "team:a", "--yes")
+    assert tagged.code == 0, tagged
+    znodes = FakeControlStore()
+    znodes.cas("kit/topic/u", b'{"team": "z"}', None)
+    addresses, pages, opened = list[str](), list[str](), wiring.open_page_server
+
+    def open_page_server(*given: Any, **more: Any) -> Any:
+        server = opened(*given, **more)
+        addresses.append(server.address)
+        return server
+
+    def ask_once(*_: object) -> tuple[()]:
+        for path in ("/topics?q=exists(team)", "/topics?q=team+in+a", "/brokers?q=rack+%3D+b&explain=1"):
+            url = f"http://{addresses[-1]}{path}"
+            until(lambda: "read yet" not in fetch(url), "the cluster is read", seen=lambda: fetch(url))  # noqa: B023
+            pages.append(fetch(url))
+        return ()
+
+    monkeypatch.setattr(wiring, "open_page_server", open_page_server)
+    monkeypatch.setattr(wiring, "open_znodes", lambda settings: znodes)
+    monkeypatch.setattr("kafkakit.ports.acting.repeat_every", ask_once)
+    for more in ((), ("--zk-tags-prefix", "/kit")):
+        served = desk.run("ui", "--listen", "127.0.0.1:0", *more)
+        assert served.code == 0, served
+    of_store, problem, explained, of_znodes, *_ = pages
+    assert re.findall('href="/topics/([a-z])"', of_store) == ["t"], of_store
+    assert '<span class="tag">team=a</span>' in of_store
+    assert "found &#39;a&#39;, expected" in problem
+    assert "<li>rack = &#34;b&#34;: rack is a</li>" in explained
+    assert re.findall('href="/topics/([a-z])"', of_znodes) == ["u"]
+
+
+def fetch(url: str) -> str:
+    with urlopen(url, timeout=60) as answer:
+        return str(answer.read().decode())
 
 
 # -- the runbook

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kafkakit.adapters.rpc.http_listener import PageServer
+from kafkakit.core.model import TagSet
 from kafkakit.core.rpc import HttpPage, HttpRequest, plain_page
 from kafkakit.wiring import open_page_server
 from tests.integration.conftest import LeaseClusters, SandboxCluster
@@ -93,6 +94,63 @@ def test_a_hostile_name_is_text_wherever_it_stands(tab: Tab, ui: Ui) -> None:
         assert "\u202e" not in tab.run("document.documentElement.outerHTML")
         assert len(EVIL) > 240
         assert tab.run(OVER) <= 0
+
+
+QUERIES = (
+    "/topics?q=exists(team)&explain=topic-001",
+    "/topics?q=partitions%20in%2012",
+    "/topics?q=owner%20%3D%20a",
+    "/brokers?q=rack%20%3D%20c&explain=1",
+)
+
+
+def test_queries_and_tags_fit_are_readable_and_need_no_script(tab: Tab, ui: Ui) -> None:
+    names = {f"topic-{n:03d}": {EVIL: EVIL, "team": "<b>payments & orders</b>"} for n in range(40)}
+    ui.sources[0].tag_set = TagSet(topics=names, brokers={1: {"pool": "hot"}})
+    with served(ui) as (_, base):
+        for width, mode in ((1400, "light"), (380, "dark")):
+            look_like(tab, width, mode)
+            for path in QUERIES:
+                tab.open(base + path)
+                assert tab.run(OVER) <= 0, (path, width)
+                least, text = tab.run(CONTRASTS)[0]
+                assert least >= 4.5, (path, mode, text, least)
+        try:
+            tab.call("Emulation.setScriptExecutionDisabled", value=True)
+            tab.open(f"{base}/topics?q=topic-01&state=short")
+            tab.run("document.querySelector('input[name=q]').value = 'team like *orders* and rf = 3'")
+            tab.run("document.querySelector('form[role=search]').requestSubmit()")
+            tab.wait("document.querySelector('input[name=explain]')")
+            assert tab.run("document.querySelectorAll('tbody tr').length") == 2, "those that are not in sync"
+            tab.run("document.querySelector('input[name=explain]').value = 'topic-077'")
+            tab.run("document.querySelector('input[name=explain]').form.requestSubmit()")
+            tab.wait("document.body.innerText.includes('Topic topic-077 does not match')")
+            assert "team is not set" in tab.run("document.body.innerText")
+            assert "rf%20%3D%203" in tab.run("location.href").replace("+", "%20")
+        finally:
+            tab.call("Emulation.setScriptExecutionDisabled", value=False)
+
+
+def test_a_row_that_was_chosen_stays_chosen_and_a_new_section_stands_in_its_place(tab: Tab, ui: Ui) -> None:
+    look_like(tab, 1400, "light")
+    with served(ui) as (_, base):
+        tab.open(f"{base}/topics")
+        key = "document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 'j', bubbles: true}))"
+        for _ in range(3):
+            tab.run(key)
+        chosen = "document.querySelector('tr.chosen').textContent.trim()"
+        before = tab.run(chosen)
+        ui.sources[0].failure = OSError("no answer")
+        ui.clock.advance(600)
+        ui.look()
+        tab.wait("document.getElementById('s-state')")
+        assert tab.run("document.getElementById('s-state').nextElementSibling.id") == "s-list"
+        ui.sources[0].failure = None
+        ui.sources[0].tag_set = TagSet(topics={"topic-000": {"team": "a"}})
+        ui.clock.advance(60)
+        ui.look()
+        tab.wait("document.body.innerText.includes('team=a')")
+        assert tab.run(chosen).split()[0] == before.split()[0]
 
 
 def test_links_are_reached_by_keys_in_the_order_in_which_they_stand(tab: Tab, ui: Ui) -> None:

@@ -12,14 +12,16 @@
     if (document.title !== fresh.title) document.title = fresh.title;
     const heading = document.querySelector("h1"), other = fresh.querySelector("h1");
     if (heading && other && heading.textContent !== other.textContent) heading.textContent = other.textContent;
-    const ids = new Set();
+    const ids = new Set(), chosen = keyOf(document.querySelector("tr.chosen"));
+    let above = null;
     for (const part of fresh.querySelectorAll("[data-live]")) {
       ids.add(part.id);
-      const here = document.getElementById(part.id);
+      const here = document.getElementById(part.id), last = above;
+      above = part.id;
       if (here && here.contains(document.activeElement) && document.activeElement.matches("input")) continue;
       if (here && selected(here)) continue;
       if (!here) {
-        document.querySelector("footer").before(document.importNode(part, true));
+        document.getElementById(last).after(document.importNode(part, true));
       } else if (here.outerHTML !== part.outerHTML) {
         const node = document.importNode(part, true);
         const button = here.querySelector("#pause");
@@ -28,10 +30,18 @@
       }
     }
     for (const part of document.querySelectorAll("section[data-live]")) if (!ids.has(part.id)) part.remove();
+    const rows = chosen === null || document.querySelector("tr.chosen") ? [] : document.querySelectorAll("tbody tr");
+    for (const row of rows) if (keyOf(row) === chosen) { row.classList.add("chosen"); break; }
     if (focused) {
       const again = document.getElementById(focused);
       if (again && again !== document.activeElement) again.focus({preventScroll: true});
     }
+  }
+
+  // By its first link a row is known again in the next reading.
+  function keyOf(row) {
+    const link = row && row.querySelector("a");
+    return link ? link.getAttribute("href") : row && row.textContent;
   }
 
   function selected(part) {

@@ -60,6 +60,11 @@ def read_topics(
     return [topic_row(topic, minimum.get(topic.name), stops=stops) for topic in snapshot.topics if topic.name in names]
 
 
+def read_queried_topics(admin: ClusterAdmin, clock: Clock, *, sizes: bool) -> dict[str, TopicRow]:
+    """All topics with their settings, and with the sizes of their copies where those are asked for."""
+    return {topic.name: topic_row(topic, None) for topic in admin.snapshot(now=clock.now(), sizes=sizes).topics}
+
+
 def min_isr_of_topics(admin: ClusterAdmin, topics: Collection[str]) -> dict[str, int]:
     """`min.insync.replicas` in force of each topic."""
     found = admin.topic_settings(topics, [MIN_ISR]) if topics else {}
@@ -232,21 +237,28 @@ class SharedReads:
         self._lock = threading.Lock()
         self._reads: OrderedDict[tuple[str, object], _SharedRead] = OrderedDict()
 
-    def one(self, kind: str, key: object, work: Callable[[], T]) -> T:
-        """What `work` gives or raises now, or did a moment ago; `TryLaterError` while it takes longer than the wait."""
-        shared = self._shared((kind, key), work)
-        if not shared.ended.wait(self._wait_s):
-            raise TryLaterError(f"this {kind} is being read; it takes longer than {self._wait_s:g} s")
+    def one(
+        self, kind: str, key: object, work: Callable[[], T], *, kept_s: float = KEPT_S, wait_s: float | None = None
+    ) -> T:
+        """What `work` gives or raises now, or did a moment ago; `TryLaterError` while it takes longer than the wait.
+
+        What it gives is good for `kept_s`, what it raises never for longer than `KEPT_S`.
+        """
+        shared, wait_s = self._shared((kind, key), work, kept_s), self._wait_s if wait_s is None else wait_s
+        if not shared.ended.wait(wait_s):
+            raise TryLaterError(f"this {kind} is being read; it takes longer than {wait_s:g} s")
         if shared.failure is not None:
             raise shared.failure.with_traceback(None)
         found: T = shared.found
         return found
 
-    def _shared(self, key: tuple[str, object], work: Callable[[], object]) -> _SharedRead:
+    def _shared(self, key: tuple[str, object], work: Callable[[], object], kept_s: float) -> _SharedRead:
         with self._lock:
             shared, now_s = self._reads.get(key), self._clock.monotonic()
-            if shared is not None and (not shared.ended.is_set() or now_s - shared.at_s < KEPT_S):
-                return shared
+            if shared is not None:
+                good_s = kept_s if shared.failure is None else min(kept_s, KEPT_S)
+                if not shared.ended.is_set() or now_s - shared.at_s < good_s:
+                    return shared
             running = sum(not one.ended.is_set() for one in self._reads.values())
             if running >= MOST_AT_ONCE:
                 raise TryLaterError(f"{running} other things are being read")

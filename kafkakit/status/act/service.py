@@ -12,19 +12,21 @@ import hmac
 import secrets
 import threading
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from stat import S_ISREG
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
 from urllib.parse import parse_qs, unquote
 
 from kafkakit.core.documents import decode_plan
 from kafkakit.core.errors import InputError, KafkakitError, TryLaterError, UsageError
-from kafkakit.core.model import TopicPartition
+from kafkakit.core.model import TagSet, TopicPartition, cluster_tags_root
 from kafkakit.core.plan import Plan
 from kafkakit.core.rpc import HttpPage, HttpRequest, plain_page
+from kafkakit.execution.act.retrier import read_tags
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.stores import ControlStore
 from kafkakit.report.exports import uri_part
@@ -35,13 +37,33 @@ from kafkakit.status.act.objects import (
     read_broker,
     read_group,
     read_partition,
+    read_queried_topics,
     read_topic,
 )
 from kafkakit.status.act.reading import HistoryFile, Reader, StatusSources, pause_after
 from kafkakit.status.decide import object_pages, pages
+from kafkakit.status.decide.delays import GroupDelay
 from kafkakit.status.decide.judgement import ClusterStatus, PartName
-from kafkakit.status.decide.objects import BrokerDetail, GroupDetail, PartitionDetail, TopicDetail, parse_partition
-from kafkakit.status.decide.page_parts import NAV, Address, ClusterView, LagSample, PageFrame, UiPage, read_address
+from kafkakit.status.decide.objects import (
+    BrokerDetail,
+    GroupDetail,
+    PartitionDetail,
+    TopicDetail,
+    TopicRow,
+    parse_partition,
+)
+from kafkakit.status.decide.page_parts import (
+    NAV,
+    Address,
+    ClusterView,
+    LagSample,
+    PageFrame,
+    QueryFacts,
+    UiPage,
+    link_to,
+    query_needs,
+    read_address,
+)
 from kafkakit.status.decide.pages import PlanEntry, StreamEntry, stream_entry
 from kafkakit.streams.routes.api_act import RouteStore
 from kafkakit.topicmappr.api import report_page
@@ -50,6 +72,8 @@ EVERY_S, GLANCE_S = 5.0, 0.25
 STALE_READINGS, STALE_LIMIT_S = 3, 60.0
 LAG_EVERY_S, LAG_SAMPLES, SHORT_SAMPLES = 15.0, 240, 120
 LOOK_S, HEARTBEAT_S = 0.25, 15.0
+TAGS_KEPT_S, TAGS_WAIT_S = 30.0, 1.0
+"""So long tags are good for lists; so long a page waits for those that are being read."""
 MOST_STREAMS, MOST_SESSIONS = 64, 1_000
 MOST_STREAMS_SHOWN, MOST_PLANS = 200, 200
 PLAN_LIMIT_BYTES = 64 << 20
@@ -93,6 +117,14 @@ class StatusSource(Protocol):
         """The streams of the profile."""
         ...
 
+    def tags(self) -> TagSet:
+        """The tags of topics and brokers."""
+        ...
+
+    def topics(self, *, sizes: bool) -> Mapping[str, TopicRow]:
+        """All topics with their settings, and with `sizes` their bytes, for queries that look at these."""
+        ...
+
     def close(self) -> None:
         """Let go of connections."""
         ...
@@ -125,7 +157,7 @@ class PublishedStatus:
     read_s: float = 0.0
     took_s: float = 0.0
     lag: tuple[LagSample, ...] = ()
-    short: tuple[int, ...] = ()
+    short: tuple[int | None, ...] = ()
 
 
 class StatusWatch:
@@ -137,7 +169,7 @@ class StatusWatch:
         self._is_closed = threading.Event()
         self._reads = SharedReads(clock)
         self._lag: deque[LagSample] = deque(maxlen=LAG_SAMPLES)
-        self._short: deque[int] = deque(maxlen=SHORT_SAMPLES)
+        self._short: deque[int | None] = deque(maxlen=SHORT_SAMPLES)
         self._thread = threading.Thread(target=self._run, name=f"watch {name}", daemon=True)
 
     def start(self) -> None:
@@ -171,6 +203,25 @@ class StatusWatch:
     def one(self, kind: str, key: object, read: Callable[[], T]) -> T:
         """What one page needs: see `SharedReads.one`."""
         return self._reads.one(kind, key, read)
+
+    def facts(self, text: str = "") -> QueryFacts:
+        """What the filter `text` of a list looks at beside a reading, and the tags; what cannot be read says why."""
+        if self.reading.status is None:
+            return QueryFacts()
+        tags, rows, tags_error, rows_error = None, None, "", ""
+        has_rows, sizes = query_needs(text)
+        try:
+            tags = self._reads.one("store of tags", "", self._source.tags, kept_s=TAGS_KEPT_S, wait_s=TAGS_WAIT_S)
+        except KafkakitError as error:
+            tags_error = error.message
+        if has_rows:
+            try:
+                rows = self._reads.one(
+                    "list of topics", sizes, lambda: self._source.topics(sizes=sizes), kept_s=TAGS_KEPT_S
+                )
+            except KafkakitError as error:
+                rows_error = error.message
+        return QueryFacts(tags=tags, tags_error=tags_error, rows=rows, rows_error=rows_error)
 
     @property
     def source(self) -> StatusSource:
@@ -210,8 +261,7 @@ class StatusWatch:
             status = self._source.read()
         except Exception as error:  # a thread that ends would leave old figures on the page
             failure = error.message if isinstance(error, KafkakitError) else f"{type(error).__name__}: {error}"
-        if status is not None and not failure:
-            self._remember(status)
+        self._remember(status if not failure else None)
         now_s = self._clock.monotonic()
         self.reading = PublishedStatus(
             version=before.version + 1,
@@ -223,18 +273,27 @@ class StatusWatch:
             short=tuple(self._short),
         )
 
-    def _remember(self, status: ClusterStatus) -> None:
-        if status.counts is not None:
-            self._short.append(status.counts.under_replicated)
-        at, lag = status.reading.at, status.reading.lag
-        if lag and (not self._lag or (at - self._lag[-1].at).total_seconds() >= LAG_EVERY_S):
-            is_time = any(one.time_lag_ms is not None for one in lag)
-            values = {
-                one.group: one.time_lag_ms / 1000 if one.time_lag_ms is not None else float(one.lag or 0)
-                for one in lag
-                if (one.time_lag_ms is not None) == is_time
-            }
-            self._lag.append(LagSample(at=at, lag=values, is_time=is_time))
+    def _remember(self, status: ClusterStatus | None) -> None:
+        """Add to what was seen lately; what this reading does not know, or all after a failed one, stands as None."""
+        counts = status.counts if status is not None else None
+        if counts is not None or self._short:
+            self._short.append(counts.under_replicated if counts is not None else None)
+        at, lag = (status.reading.at, status.reading.lag) if status is not None else (self._clock.now(), None)
+        before = self._lag[-1] if self._lag else None
+        if (lag or before is not None) and (before is None or (at - before.at).total_seconds() >= LAG_EVERY_S):
+            self._lag.append(_lag_sample(at, lag, before))
+
+
+def _lag_sample(at: datetime, lag: Sequence[GroupDelay] | None, before: LagSample | None) -> LagSample:
+    """The lag of groups in time if any is known so, else in records; one that is not known is None."""
+    if not lag:
+        return LagSample(at=at, lag={}, is_time=before is not None and before.is_time)
+    is_time = any(one.time_lag_ms is not None for one in lag)
+    values: dict[str, float | None] = {}
+    for one in lag:
+        known = one.time_lag_ms if is_time else one.lag
+        values[one.group] = None if known is None else known / 1000 if is_time else float(known)
+    return LagSample(at=at, lag=values, is_time=is_time)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -355,9 +414,10 @@ class UiService:
         elif self._only:
             watch, base, rest = self._watches[self._only], "", parts
         elif not parts:
-            return pages.fleet_page([w.view(f"/c/{uri_part(n)}") for n, w in self._watches.items()])
+            views = [w.view(f"/c/{uri_part(n)}") for n, w in self._watches.items()]
+            return pages.fleet_page(views, read_address(request.query))
         else:
-            return pages.missing_page(None, "There is no such page.")
+            return pages.missing_page(None, "Nothing is shown at this address.")
         view = watch.view(base)
         try:
             return self._cluster_page(watch, view, rest, request)
@@ -374,21 +434,24 @@ class UiService:
             case []:
                 return pages.overview_page(view)
             case ["brokers"]:
-                return pages.brokers_page(view, address)
+                return pages.brokers_page(view, address, watch.facts())
             case ["topics"]:
-                return object_pages.topics_page(view, address)
+                return object_pages.topics_page(view, address, watch.facts(address.text))
             case ["groups"]:
                 return object_pages.groups_page(view, address)
             case ["moves"]:
-                return pages.moves_page(view)
+                return pages.moves_page(view, address)
             case ["streams"]:
-                return self._streams_page(watch, view)
+                return self._streams_page(watch, view, address)
             case ["findings"]:
-                return pages.findings_page(view, request.query.get("severity", ""))
+                return pages.findings_page(view, request.query.get("severity", ""), address)
             case ["plans"]:
-                return pages.plans_page(view, self._plans.plans(), self._plans.name)
+                return pages.plans_page(view, self._plans.plans(), self._plans.name, address)
             case ["plans", name] if (body := self._plans.page(name)) is not None:
                 return HttpPage(body=body, media=_HTML)
+            case ["topics", name] if (number := request.query.get("partition", "")).isdecimal() and len(number) < 10:
+                place = link_to(view, "topics", name, str(int(number)))
+                return HttpPage(body=b"", media=_HTML, status=303, headers=(("Location", place),))
         return self._object_page(watch, view, rest, address)
 
     def _object_page(self, watch: StatusWatch, view: ClusterView, rest: list[str], address: Address) -> UiPage:
@@ -397,13 +460,14 @@ class UiService:
             case ["brokers", number]:
                 return self._broker(watch, view, number)
             case ["topics", name]:
-                return object_pages.topic_page(view, watch.one("topic", name, lambda: source.topic(name)), address)
+                topic = watch.one("topic", name, lambda: source.topic(name))
+                return object_pages.topic_page(view, topic, address, watch.facts())
             case ["topics", name, number]:
                 key = parse_partition(f"{name}/{number}")
                 return object_pages.partition_page(view, watch.one("partition", key, lambda: source.partition(key)))
             case ["groups", name]:
                 return object_pages.group_page(view, watch.one("group", name, lambda: source.group(name)), address)
-        return pages.missing_page(view, "There is no such page.")
+        return pages.missing_page(view, "Nothing is shown at this address.")
 
     def _broker(self, watch: StatusWatch, view: ClusterView, text: str) -> UiPage:
         rows = view.status.brokers if view.status else ()
@@ -413,11 +477,11 @@ class UiService:
         facts = None
         if row.state == "alive":
             facts = watch.one("broker", row.id, lambda: watch.source.broker(row.id))
-        return object_pages.broker_page(view, row, facts)
+        return object_pages.broker_page(view, row, facts, watch.facts())
 
-    def _streams_page(self, watch: StatusWatch, view: ClusterView) -> UiPage:
+    def _streams_page(self, watch: StatusWatch, view: ClusterView, address: Address) -> UiPage:
         try:
-            return pages.streams_page(view, watch.one("streams", "", watch.source.streams))
+            return pages.streams_page(view, watch.one("streams", "", watch.source.streams), address=address)
         except KafkakitError as error:
             return pages.streams_page(view, None, error.message)
 
@@ -450,24 +514,57 @@ def _headers() -> tuple[tuple[str, str], ...]:
     return (("Content-Security-Policy", _POLICY), ("Referrer-Policy", "no-referrer"), ("X-Frame-Options", "DENY"))
 
 
+class SharedStore:
+    """A store that is opened when it is read first, and stays open until a read of it fails."""
+
+    def __init__(self, opened: Callable[[], ControlStore]) -> None:
+        self._open, self._store, self._lock = opened, cast("ControlStore | None", None), threading.Lock()
+
+    def read(self, work: Callable[[ControlStore], T]) -> T:
+        """What `work` reads; not for two threads at once."""
+        with self._lock:
+            store = self._store = self._store or self._open()
+        try:
+            return work(store)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Drop the connection."""
+        with self._lock:
+            store, self._store = self._store, None
+        if store is not None:
+            with suppress(KafkakitError):
+                store.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UiStores:
+    """Where streams and tags of a cluster are kept: `tags_root` is the path of the tags by the cluster's id."""
+
+    open_control: Callable[[], ControlStore]
+    open_tags: Callable[[], ControlStore]
+    tags_root: Callable[[str], str] = cluster_tags_root
+
+
 class LiveCluster:
     """A cluster through its own clients: one set for its status, and one for what single pages need."""
 
-    def __init__(
-        self, reader: Reader, history: HistoryFile, sources: StatusSources, open_control: Callable[[], ControlStore]
-    ) -> None:
-        self._reader, self._history, self._sources, self._open_control = reader, history, sources, open_control
+    def __init__(self, reader: Reader, history: HistoryFile, sources: StatusSources, stores: UiStores) -> None:
+        self._reader, self._history, self._sources = reader, history, sources
         self._clients = ClientSets(
             lambda: ClientSet(open_admin=sources.open_admin, open_groups=sources.open_groups, open_log=sources.open_log)
         )
-        self._control: ControlStore | None = None
-        self._control_lock = threading.Lock()
+        self._control, self._tags = SharedStore(stores.open_control), SharedStore(stores.open_tags)
+        self._tags_root, self._cluster_id = stores.tags_root, ""
 
     def read(self) -> ClusterStatus:
         """Its status; `TryLaterError` where nothing of it answers, so that the figures before are kept as old ones."""
         reading = self._reader.read()
         if reading.info is None:
             raise TryLaterError(reading.failure_of(PartName.BROKERS) or "the cluster does not answer")
+        self._cluster_id = reading.info.cluster_id
         return self._history.judge(reading)
 
     def glance(self) -> object:
@@ -494,34 +591,37 @@ class LiveCluster:
         with self._clients.lend() as clients:
             return read_group(clients.groups, clients.log, name)
 
+    def topics(self, *, sizes: bool) -> Mapping[str, TopicRow]:
+        """All topics with their settings."""
+        with self._clients.lend() as clients:
+            return read_queried_topics(clients.admin, self._sources.clock, sizes=sizes)
+
     def streams(self) -> Sequence[StreamEntry]:
-        """The streams of the profile's control store, which stays open until a read of it fails."""
-        with self._control_lock:
-            control = self._control = self._control or self._open_control()
-        try:
-            store, found = RouteStore(control), []
-            for name in store.names()[:MOST_STREAMS_SHOWN]:
-                read = store.read(name)
-                if read is not None:
-                    found.append(stream_entry(read.route))
-            return found
-        except BaseException:
-            self._close_control()
-            raise
+        """The streams of the profile's control store."""
+        return self._control.read(_read_streams)
+
+    def tags(self) -> TagSet:
+        """The tags of the cluster, which are found by its id."""
+        if not self._cluster_id:
+            raise TryLaterError("the cluster was not read yet")
+        return self._tags.read(lambda store: read_tags(store, self._tags_root(self._cluster_id)))
 
     def close(self) -> None:
         """Drop all connections, and keep what the memory has not written yet."""
         self._reader.close()
         self._clients.close()
-        self._close_control()
+        self._control.close()
+        self._tags.close()
         self._history.save()
 
-    def _close_control(self) -> None:
-        with self._control_lock:
-            control, self._control = self._control, None
-        if control is not None:
-            with suppress(KafkakitError):
-                control.close()
+
+def _read_streams(control: ControlStore) -> Sequence[StreamEntry]:
+    store, found = RouteStore(control), []
+    for name in store.names()[:MOST_STREAMS_SHOWN]:
+        read = store.read(name)
+        if read is not None:
+            found.append(stream_entry(read.route))
+    return found
 
 
 _FileStamp = tuple[int, int]

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 import typer
 
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
+from kafkakit.cli.common_options import TagSource
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.core.options import option
 
 if TYPE_CHECKING:
     from kafkakit.cli.context import CliContext
     from kafkakit.config.security import Security
+    from kafkakit.ports.stores import ControlStore
     from kafkakit.status.act.reading import Reader
-    from kafkakit.status.act.service import Sessions, StatusWatch
+    from kafkakit.status.act.service import Sessions, StatusWatch, UiStores
     from kafkakit.status.commands.status import StatusClusters, StatusRequest
     from kafkakit.status.decide.page_parts import PageFrame, UiPage
 
@@ -84,10 +86,11 @@ class UiRequest:
 
 @app.command("ui", cls=CliCommand)
 @with_option_groups
-def ui(ctx: typer.Context, request: UiRequest) -> None:
+def ui(ctx: typer.Context, request: UiRequest, tags: TagSource) -> None:
     """Serve one page for browsers of this host: health, brokers, topics, groups, moves, streams, findings and plans.
 
-    It reads and never changes anything; it shows the commands that would. Ctrl-C ends it.
+    It reads and never changes anything; it shows the commands that would. Topics and brokers have their tags, and are
+    found by queries (docs/queries.md). Ctrl-C ends it.
 
     Examples:
 
@@ -107,7 +110,7 @@ def ui(ctx: typer.Context, request: UiRequest) -> None:
     cli.begin_service()
     with ExitStack() as stack:
         shown = request.shown()
-        watches = [_watch(cli, stack, choice, shown) for choice in shown.chosen(cli)]
+        watches = [_watch(cli, stack, choice, shown, tags) for choice in shown.chosen(cli)]
         plans = PlanFiles(request.plans, read_input)
         service = UiService(watches, plans, UiLook(render=render, asset=asset), sessions, is_secure=tls is not None)
         server = stack.enter_context(closing(open_page_server(request.listen, service.answer, tls=tls)))
@@ -121,12 +124,14 @@ def ui(ctx: typer.Context, request: UiRequest) -> None:
             server.require_listening()
 
 
-def _watch(cli: CliContext, stack: ExitStack, choice: StatusClusters, shown: StatusRequest) -> StatusWatch:
+def _watch(
+    cli: CliContext, stack: ExitStack, choice: StatusClusters, shown: StatusRequest, tags: TagSource
+) -> StatusWatch:
     from kafkakit.core.errors import KafkakitError
     from kafkakit.status.act.reading import HistoryFile, StatusReader, UnreadableCluster, unreadable_sources
     from kafkakit.status.act.service import LiveCluster, StatusWatch
     from kafkakit.status.commands.status import cluster_sources
-    from kafkakit.wiring import open_control_view, read_input, system_clock, write_file
+    from kafkakit.wiring import read_input, system_clock, write_file
 
     clock, history = system_clock(), HistoryFile(cli.folders.state / "status", read_input, write_file)
     try:
@@ -137,8 +142,24 @@ def _watch(cli: CliContext, stack: ExitStack, choice: StatusClusters, shown: Sta
             raise
         sources = unreadable_sources(choice.name, choice.program, error, clock)
         reader = UnreadableCluster(choice.name, error, clock)
-    cluster = LiveCluster(reader, history, sources, lambda: open_control_view(choice.settings()))
+    cluster = LiveCluster(reader, history, sources, _stores(choice, tags))
     return StatusWatch(choice.name, cluster, clock)
+
+
+def _stores(choice: StatusClusters, tags: TagSource) -> UiStores:
+    from kafkakit.status.act.service import UiStores
+    from kafkakit.wiring import open_control_view, open_znodes
+
+    def open_control() -> ControlStore:
+        return open_control_view(choice.settings())
+
+    if prefix := tags.zk_tags_prefix.strip("/"):
+        return UiStores(
+            open_control=open_control,
+            open_tags=lambda: open_znodes(choice.settings()),
+            tags_root=lambda cluster_id: prefix,
+        )
+    return UiStores(open_control=open_control, open_tags=open_control)
 
 
 def render(page: UiPage, frame: PageFrame) -> bytes:

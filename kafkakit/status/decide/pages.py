@@ -8,12 +8,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from kafkakit.core.findings import Severity
+from kafkakit.core.findings import Finding, Severity
+from kafkakit.core.model import Broker
 from kafkakit.core.quantities import count_of, format_bytes, format_rough_time
+from kafkakit.core.query import Column, flag_column, number_column, object_table, text_column
 from kafkakit.core.text import shell_command
 from kafkakit.execution.decide.status import StatusView
-from kafkakit.status.decide.judgement import BrokerStatus, ClusterStatus, Health, overall
+from kafkakit.report.pages import cut_text
+from kafkakit.status.decide.judgement import BrokerStatus, ClusterStatus, Health, PartName, overall
 from kafkakit.status.decide.page_parts import (
+    FINDINGS_OF_A_PAGE,
+    NOT_READ,
+    START,
+    TAGS_COLUMN,
     UNKNOWN,
     Address,
     Cell,
@@ -23,28 +30,39 @@ from kafkakit.status.decide.page_parts import (
     PageColumn,
     PageMark,
     PageSection,
+    QueryAnswer,
+    QueryFacts,
     Rows,
-    Search,
     UiPage,
     UiTable,
+    answer_query,
     broker_severity,
+    cell_link,
     cut_words,
     disk_meter,
     link_to,
+    more_findings,
     number_text,
     page_of,
+    partition_link,
+    query_in,
     rows_of_page,
+    search_of,
     size_text,
     sparkline,
+    tag_cell,
+    throttle_words,
     with_ages,
 )
 from kafkakit.status.decide.surroundings import moves_words
 from kafkakit.streams.model.route import Route
 
-MOST_IN_RACKS, MOST_ROWS = 200, 500
+MOST_IN_RACKS, MOST_FINDINGS, MOST_NOTES, MOST_TITLE, MOST_RACK = 100, 10, 5, 120, 60
+BrokerFacts = tuple[BrokerStatus, Broker | None]
+"""What a query on brokers looks at: a row, and the broker as the cluster lists it."""
 
 
-def fleet_page(views: Sequence[ClusterView]) -> UiPage:
+def fleet_page(views: Sequence[ClusterView], address: Address = START) -> UiPage:
     """All clusters, worst first."""
     order = list(Health)
     known = [(v, v.health) for v in views]
@@ -64,27 +82,27 @@ def fleet_page(views: Sequence[ClusterView]) -> UiPage:
         PageColumn("Worst", False, 2),
     ]
     rows: Rows = []
-    for view, health in known:
+    part, pager = rows_of_page(known, address)
+    for view, health in known[part]:
         counts = view.status.counts if view.status else None
         rows.append(
-            (
-                view.name,
-                [
-                    Link(view.name, view.base or "/"),
-                    PageMark(health.value, health.value),
-                    _alive(view.status),
-                    UNKNOWN if counts is None else counts.offline,
-                    UNKNOWN if counts is None else counts.under_min_isr,
-                    UNKNOWN if counts is None else counts.under_replicated,
-                    _fullest(view.status),
-                    view.failure or (view.status.worst if view.status else ""),
-                ],
-            )
+            [
+                cell_link(view.name, view.base or "/"),
+                PageMark(health.value, health.value),
+                _alive(view.status),
+                UNKNOWN if counts is None else counts.offline,
+                UNKNOWN if counts is None else counts.under_min_isr,
+                UNKNOWN if counts is None else counts.under_replicated,
+                _fullest(view.status),
+                view.failure or (view.status.worst if view.status else ""),
+            ]
         )
     worst = overall([v.status for v in views if v.status is not None]) if views else Health.OK
     health = Health.UNKNOWN if any(h is Health.UNKNOWN for _, h in known) and worst is not Health.ERROR else worst
     table = UiTable(caption="Clusters, worst first", columns=columns, rows=rows, empty="No cluster is watched.")
-    return UiPage(title=title, active="fleet", sections=[PageSection(id="clusters", table=table)], health=health)
+    return UiPage(
+        title=title, active="fleet", sections=[PageSection(id="clusters", table=table, pager=pager)], health=health
+    )
 
 
 def _alive(status: ClusterStatus | None) -> str:
@@ -109,7 +127,8 @@ def overview_page(view: ClusterView) -> UiPage:
         PageSection(
             id="findings",
             title="What is wrong" if told else "",
-            findings=with_ages(status, told),
+            findings=with_ages(status, told[:MOST_FINDINGS]),
+            more=more_findings(view, len(told) - MOST_FINDINGS),
             words=() if told or status.unread or view.health is Health.UNKNOWN else ["Nothing is wrong."],
         ),
         PageSection(id="figures", tiles=_tiles(view, status)),
@@ -120,19 +139,26 @@ def overview_page(view: ClusterView) -> UiPage:
             table=_rack_table(view, status),
         ),
     ]
-    if any(view.short):
+    if any(view.short) or None in view.short:
         sections.append(
             PageSection(
                 id="trend",
                 title="Under-replicated partitions lately",
-                chart=sparkline("Under-replicated partitions, oldest reading first", [float(n) for n in view.short]),
+                chart=sparkline("Under-replicated partitions, oldest reading first", view.short),
             )
         )
     if status.unread:
         unread = [f"{part.name.value}: {part.error}" for part in status.unread]
         sections.append(PageSection(id="unread", title="Not known", words=unread))
     if notes:
-        sections.append(PageSection(id="notes", title="Worth knowing", findings=with_ages(status, notes)))
+        sections.append(
+            PageSection(
+                id="notes",
+                title="Worth knowing",
+                findings=with_ages(status, notes[:MOST_NOTES]),
+                more=more_findings(view, len(notes) - MOST_NOTES),
+            )
+        )
     services = [one.words(status.reading.at) for one in status.reading.services or ()]
     if services:
         sections.append(PageSection(id="services", title="Services of kafkakit", words=services))
@@ -149,12 +175,18 @@ def overview_title(view: ClusterView, status: ClusterStatus) -> str:
     errors = [f for f in status.findings if f.severity is Severity.ERROR]
     warnings = [f for f in status.findings if f.severity is Severity.WARNING]
     if errors:
-        return f"{name}: {count_of(len(errors), 'error')}; {errors[0].message}"
+        return f"{name}: {count_of(len(errors), 'error')}; {_brief(errors[0])}"
     if status.health is Health.UNKNOWN:
         return f"{name}: not known; {status.worst}"
     if warnings:
-        return f"{name}: {count_of(len(warnings), 'warning')}; {warnings[0].message}"
+        return f"{name}: {count_of(len(warnings), 'warning')}; {_brief(warnings[0])}"
     return f"{name}: {status.unread_words}" if status.unread else f"{name} is healthy"
+
+
+def _brief(finding: Finding) -> str:
+    """A finding in a title: with its rule, which says what the message is about, and without long names."""
+    text = f"{finding.rule}: {finding.message}"
+    return text if len(text) <= MOST_TITLE else f"{text[:MOST_TITLE]}\u2026"
 
 
 def _tiles(view: ClusterView, status: ClusterStatus) -> list[tuple[str, str, str]]:
@@ -205,16 +237,13 @@ def _rack_table(view: ClusterView, status: ClusterStatus) -> UiTable:
     for row in sorted(status.brokers, key=lambda row: (row.rack or "", row.id)):
         state = PageMark(row.state, broker_severity(row))
         rows.append(
-            (
-                str(row.id),
-                [
-                    row.rack or "-",
-                    Link(str(row.id), link_to(view, "brokers", str(row.id))),
-                    state,
-                    number_text(row.leaders),
-                    disk_meter(row),
-                ],
-            )
+            [
+                cut_text(row.rack or "-", MOST_RACK),
+                Link(str(row.id), link_to(view, "brokers", str(row.id))),
+                state,
+                number_text(row.leaders),
+                disk_meter(row),
+            ]
         )
     return UiTable(caption="Brokers by rack", columns=columns, rows=rows[:MOST_IN_RACKS], empty="No broker is known.")
 
@@ -227,57 +256,113 @@ _BROKER_SORTS: Mapping[str, Callable[[BrokerStatus], tuple[float, int]]] = {
 }
 
 
-def brokers_page(view: ClusterView, address: Address) -> UiPage:
-    """All brokers: racks, disks, leaders and throttles."""
+BROKER_COLUMNS = (
+    PageColumn("Broker", True),
+    PageColumn("Rack", False, 2),
+    PageColumn("State", sort="state"),
+    PageColumn("Leaders", True, 2, "leaders"),
+    PageColumn("Replicas", True, 3, "replicas"),
+    PageColumn("Not in sync", True, 2),
+    PageColumn("Fullest disk", False, 1, "disk"),
+    PageColumn("Used", True, 3),
+    PageColumn("Throttle", False, 3),
+    PageColumn("Certificate", False, 3),
+)
+_BROKER_KEYS: Mapping[str, Callable[[Sequence[BrokerFacts]], Column]] = {
+    "id": lambda brokers: number_column([row.id for row, _ in brokers]),
+    "host": lambda brokers: text_column([(listed and listed.host) or None for _, listed in brokers]),
+    "port": lambda brokers: number_column([(listed and listed.port) or None for _, listed in brokers]),
+    "rack": lambda brokers: text_column([row.rack or None for row, _ in brokers]),
+    "state": lambda brokers: text_column([None if row.state == UNKNOWN else row.state for row, _ in brokers]),
+    "is_alive": lambda brokers: flag_column([None if b is None else b.is_alive for _, b in brokers]),
+    "free_bytes": lambda brokers: number_column([_free_bytes(row) for row, _ in brokers]),
+    "total_bytes": lambda brokers: number_column([row.total_bytes for row, _ in brokers]),
+    "replicas": lambda brokers: number_column([row.replicas for row, _ in brokers]),
+    "leaders": lambda brokers: number_column([row.leaders for row, _ in brokers]),
+}
+_VERSION = "interbrokerprotocolversion"
+BROKER_EXAMPLE = "rack = a and free_bytes < 100GiB"
+
+
+def _free_bytes(row: BrokerStatus) -> int | None:
+    known = row.total_bytes is not None and row.used_bytes is not None
+    return (row.total_bytes or 0) - (row.used_bytes or 0) if known else None
+
+
+def _broker_answer(status: ClusterStatus, facts: QueryFacts, address: Address) -> QueryAnswer | None:
+    """What the query of the filter finds; None where it is a part of an id or rack."""
+    query, reading = query_in(address.text), status.reading
+    if query is None:
+        return None
+    info = {b.id: b for b in reading.info.brokers} if reading.info else {}
+    brokers = [(row, info.get(row.id)) for row in status.brokers]
+    own = {**_BROKER_KEYS, _VERSION: lambda _: text_column([(reading.versions or {}).get(r.id) for r, _ in brokers])}
+    tags = facts.tags.brokers if facts.tags else {}
+    table = object_table([str(row.id) for row, _ in brokers], brokers, own, lambda b: tags.get(b[0].id, {}))
+    missing = {"": facts.tags_error if facts.tags is None else ""}
+    if reading.partitions is None:
+        missing |= dict.fromkeys(("replicas", "leaders"), reading.failure_of(PartName.PARTITIONS) or NOT_READ)
+    if reading.disks is None:
+        missing |= dict.fromkeys(("free_bytes", "total_bytes"), reading.failure_of(PartName.DISK) or NOT_READ)
+    if reading.versions is None:
+        missing[_VERSION] = reading.failure_of(PartName.VERSIONS) or NOT_READ
+    return answer_query(query, "broker", table, own, missing, address.explain)
+
+
+def brokers_page(view: ClusterView, address: Address, facts: QueryFacts) -> UiPage:
+    """All brokers: racks, disks, leaders, throttles and tags."""
     if view.status is None:
         return page_of(view, f"Brokers of {view.name}", "brokers", ())
-    status = view.status
-    rows = [row for row in status.brokers if address.text in str(row.id) or (row.rack and address.text in row.rack)]
+    status, text = view.status, address.text.strip()
+    answer = _broker_answer(status, facts, address)
+    rows = list(status.brokers)
+    if answer is not None:
+        rows = [row for row in rows if str(row.id) in answer.names]
+    elif text:
+        rows = [row for row in rows if text in str(row.id) or (row.rack and text in row.rack)]
     key = _BROKER_SORTS.get(address.sort)
     rows = sorted(rows, key=key) if key else rows
-    path = link_to(view, "brokers")
-    part, pager = rows_of_page(rows, address, path)
-    columns = [
-        PageColumn("Broker", True),
-        PageColumn("Rack", False, 2),
-        PageColumn("State", sort="state"),
-        PageColumn("Leaders", True, 2, "leaders"),
-        PageColumn("Replicas", True, 3, "replicas"),
-        PageColumn("Not in sync", True, 2),
-        PageColumn("Fullest disk", False, 1, "disk"),
-        PageColumn("Used", True, 3),
-        PageColumn("Throttle", False, 3),
-        PageColumn("Certificate", False, 3),
-    ]
+    part, pager = rows_of_page(rows, address)
+    has_tags = facts.tags is None or bool(facts.tags.brokers)
     made: Rows = []
     for row in rows[part]:
         until = row.certificate_until
-        left = "-" if until is None else f"{(until - status.reading.at).days} d"
-        made.append(
-            (
-                str(row.id),
-                [
-                    Link(str(row.id), link_to(view, "brokers", str(row.id))),
-                    row.rack or "-",
-                    PageMark(row.state, broker_severity(row)),
-                    number_text(row.leaders),
-                    number_text(row.replicas),
-                    number_text(row.short),
-                    disk_meter(row),
-                    size_text(row.used_bytes),
-                    row.throttle or "-",
-                    left,
-                ],
-            )
-        )
+        none = UNKNOWN if status.reading.certificates is None else "-"
+        left = none if until is None else f"{(until - status.reading.at).days} d"
+        cells: list[Cell] = [
+            Link(str(row.id), link_to(view, "brokers", str(row.id))),
+            row.rack or "-",
+            PageMark(row.state, broker_severity(row)),
+            number_text(row.leaders),
+            number_text(row.replicas),
+            number_text(row.short),
+            disk_meter(row),
+            size_text(row.used_bytes),
+            throttle_words(status, row, "-"),
+            left,
+        ]
+        if has_tags:
+            cells.append(tag_cell(facts.broker_tags(row.id)))
+        made.append(cells)
     down = sum(row.state != "alive" for row in status.brokers)
     title = f"{count_of(len(status.brokers), 'broker')} of {view.name}: {f'{down} not alive' if down else 'all alive'}"
-    table = UiTable(caption="Brokers", columns=columns, rows=made, empty="No broker is found.")
-    search = Search(text=address.text, choices=())
-    return page_of(view, title, "brokers", [PageSection(id="list", search=search, table=table, pager=pager)])
+    table = UiTable(
+        caption=count_of(len(rows), "broker"),
+        columns=[*BROKER_COLUMNS, TAGS_COLUMN] if has_tags else BROKER_COLUMNS,
+        rows=made,
+        empty="" if answer and answer.problem else "No broker fits.",
+        address=address,
+    )
+    search = search_of(address, (), BROKER_EXAMPLE, (*_BROKER_KEYS, _VERSION), answer)
+    return page_of(
+        view,
+        title,
+        "brokers",
+        [PageSection(id="list", words=facts.tags_words, search=search, table=table, pager=pager)],
+    )
 
 
-def moves_page(view: ClusterView) -> UiPage:
+def moves_page(view: ClusterView, address: Address = START) -> UiPage:
     """The moves that run, with how much is copied, whose they are, and the throttles that are set."""
     status = view.status
     moves = status.reading.moves if status else None
@@ -291,7 +376,7 @@ def moves_page(view: ClusterView) -> UiPage:
         str(shell_command("reassign cleanup", program=program, all=True)),
     ]
     sections = [
-        _copies_section(view, moves),
+        _copies_section(view, moves, address),
         _runs_section(moves),
         _throttles_section(view, status.reading.rates),
         PageSection(id="next", title="Commands", commands=commands),
@@ -300,7 +385,7 @@ def moves_page(view: ClusterView) -> UiPage:
     return page_of(view, f"{view.name}: {moves_words(moves) if is_running else 'nothing moves'}", "moves", sections)
 
 
-def _copies_section(view: ClusterView, moves: StatusView) -> PageSection:
+def _copies_section(view: ClusterView, moves: StatusView, address: Address) -> PageSection:
     columns = [
         PageColumn("Partition"),
         PageColumn("To", True),
@@ -310,23 +395,23 @@ def _copies_section(view: ClusterView, moves: StatusView) -> PageSection:
         PageColumn("Run", False, 3),
     ]
     rows: Rows = []
-    for move in moves.moves[:MOST_ROWS]:
-        name = f"{move.move.topic}/{move.move.partition}"
-        for copy in move.copies:
-            share = copy.copied_bytes / copy.total_bytes if copy.total_bytes and copy.copied_bytes is not None else None
-            words = UNKNOWN if share is None else f"{share:.0%} of {size_text(copy.total_bytes)}"
-            severity = "warning" if copy.state.value == "stalled" else "note"
-            cells: list[Cell] = [
-                Link(name, link_to(view, "topics", move.move.topic, str(move.move.partition))),
+    copies = [(move, copy) for move in moves.moves for copy in move.copies]
+    part, pager = rows_of_page(copies, address)
+    for move, copy in copies[part]:
+        share = copy.copied_bytes / copy.total_bytes if copy.total_bytes and copy.copied_bytes is not None else None
+        words = UNKNOWN if share is None else f"{share:.0%} of {size_text(copy.total_bytes)}"
+        rows.append(
+            [
+                partition_link(view, move.move.topic, move.move.partition),
                 str(copy.broker),
-                PageMark(copy.state.words, severity),
+                PageMark(copy.state.words, "warning" if copy.state.value == "stalled" else "note"),
                 Meter(share=share, words=words, severity="ok"),
                 "-" if copy.bytes_per_s is None else f"{format_bytes(round(copy.bytes_per_s))}/s",
                 move.run or "another tool or host",
             ]
-            rows.append((f"{name}-{copy.broker}", cells))
+        )
     table = UiTable(caption="Copies that are being made", columns=columns, rows=rows, empty="Nothing moves.")
-    return PageSection(id="moves", words=cut_words(len(moves.moves), MOST_ROWS), table=table)
+    return PageSection(id="moves", table=table, pager=pager)
 
 
 def _runs_section(moves: StatusView) -> PageSection:
@@ -343,7 +428,7 @@ def _runs_section(moves: StatusView) -> PageSection:
     for run in moves.runs:
         eta = "-" if run.eta_s is None else format_rough_time(run.eta_s)
         word = "working" if run.working else "paused" if run.paused else "not finished"
-        rows.append((run.id, [run.name, word, str(run.moves), eta, size_text(run.left_bytes)]))
+        rows.append([run.name, word, str(run.moves), eta, size_text(run.left_bytes)])
     return PageSection(id="runs", title="Runs of this host", table=UiTable(caption="Runs", columns=columns, rows=rows))
 
 
@@ -352,34 +437,38 @@ def _throttles_section(view: ClusterView, rates: Mapping[int, Mapping[str, str]]
         return PageSection(id="throttles", title="Throttles", words=["Not known." if rates is None else "None is set."])
     columns = [PageColumn("Broker", True), PageColumn("Rates")]
     rows: Rows = [
-        (str(b), [Link(str(b), link_to(view, "brokers", str(b))), ", ".join(f"{k}={v}" for k, v in values.items())])
-        for b, values in rates.items()
+        [Link(str(b), link_to(view, "brokers", str(b))), ", ".join(f"{k}={v}" for k, v in values.items())]
+        for b, values in sorted(rates.items())[:MOST_IN_RACKS]
     ]
     return PageSection(
-        id="throttles", title="Throttles", table=UiTable(caption="Throttles", columns=columns, rows=rows)
+        id="throttles",
+        title="Throttles",
+        words=cut_words(len(rates), MOST_IN_RACKS),
+        table=UiTable(caption="Throttles", columns=columns, rows=rows),
     )
 
 
-def findings_page(view: ClusterView, severity: str) -> UiPage:
+def findings_page(view: ClusterView, severity: str, address: Address = START) -> UiPage:
     """Everything that was found, with the command of each."""
     status = view.status
     if status is None:
         return page_of(view, f"Findings of {view.name}", "findings", ())
-    path = link_to(view, "findings")
     found = [f for f in status.findings if severity in ("", f.severity.value)]
-    choices = [("all", path, not severity)]
-    choices += [(s.value, f"{path}?severity={s.value}", s.value == severity) for s in Severity]
+    choices = [("all", link_to(view, "findings"), not severity)]
+    choices += [(s.value, f"?severity={s.value}", s.value == severity) for s in Severity]
+    part, pager = rows_of_page(found, address, f"severity={severity}&" if severity else "", FINDINGS_OF_A_PAGE)
     sections = [
         PageSection(
             id="list",
-            search=Search(text="", choices=choices),
-            findings=with_ages(status, found),
+            choices=choices,
+            findings=with_ages(status, found[part]),
             words=[] if found else ["No finding."],
+            pager=pager,
         )
     ]
     if status.ignored:
         ignored = with_ages(status, [f for f in status.ignored if severity in ("", f.severity.value)])
-        sections.append(PageSection(id="ignored", title=status.ignored_words, findings=ignored))
+        sections.append(PageSection(id="ignored", title=status.ignored_words, findings=ignored[:FINDINGS_OF_A_PAGE]))
     if status.reading.lint is None:
         live = str(shell_command("lint", program=status.reading.program, live=True))
         sections.append(
@@ -398,7 +487,7 @@ class PlanEntry:
     partitions: int
 
 
-def plans_page(view: ClusterView, plans: Sequence[PlanEntry], folder: str) -> UiPage:
+def plans_page(view: ClusterView, plans: Sequence[PlanEntry], folder: str, address: Address = START) -> UiPage:
     """The plan files of a folder, newest first; each opens with its proof."""
     if not folder:
         words = ["No folder of plans was given. To show one: kafkakit ui --plans FOLDER"]
@@ -409,21 +498,19 @@ def plans_page(view: ClusterView, plans: Sequence[PlanEntry], folder: str) -> Ui
         PageColumn("Partitions", True, 2),
         PageColumn("Made", False, 3),
     ]
+    part, pager = rows_of_page(plans, address)
     rows: Rows = [
-        (
-            p.name,
-            [
-                Link(p.name, link_to(view, "plans", p.name)),
-                p.title,
-                number_text(p.partitions),
-                f"{p.made_at:%F %H:%M}Z",
-            ],
-        )
-        for p in plans
+        [
+            cell_link(p.name, link_to(view, "plans", p.name)),
+            p.title,
+            number_text(p.partitions),
+            f"{p.made_at:%F %H:%M}Z",
+        ]
+        for p in plans[part]
     ]
     table = UiTable(caption="Plans, newest first", columns=columns, rows=rows, empty="The folder holds no plan.")
     title = f"{count_of(len(plans), 'plan')} in {folder}"
-    return page_of(view, title, "plans", [PageSection(id="list", table=table)])
+    return page_of(view, title, "plans", [PageSection(id="list", table=table, pager=pager)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -445,28 +532,31 @@ def stream_entry(route: Route) -> StreamEntry:
     return StreamEntry(name=route.stream, lanes=lanes, operation=route.operation.kind if route.operation else "")
 
 
-def streams_page(view: ClusterView, streams: Sequence[StreamEntry] | None, error: str = "") -> UiPage:
+def streams_page(
+    view: ClusterView, streams: Sequence[StreamEntry] | None, error: str = "", address: Address = START
+) -> UiPage:
     """The streams that the profile's control store knows, with their lanes and clusters."""
     if streams is None:
         return page_of(
             view, f"Streams of {view.name}", "streams", [PageSection(id="list", words=[error or "Not known."])]
         )
     rows: Rows = [
-        (f"{s.name}/{lane}", [s.name, lane, place, PageMark(s.operation, "note") if s.operation else "-"])
+        [s.name, lane, place, PageMark(s.operation, "note") if s.operation else "-"]
         for s in streams
         for lane, place in s.lanes
     ]
+    part, pager = rows_of_page(rows, address)
     table = UiTable(
         caption="Lanes of streams",
         columns=[PageColumn("Stream"), PageColumn("Lane"), PageColumn("Written to"), PageColumn("Under way", False, 2)],
-        rows=rows[:MOST_ROWS],
+        rows=rows[part],
         empty="There is no stream. To make one: kafkakit streams create NAME",
     )
     return page_of(
         view,
-        f"{count_of(len(streams), 'stream')} of {view.name}",
+        f"{count_of(len(streams), 'stream')} of {view.name}" if streams else f"{view.name} has no streams",
         "streams",
-        [PageSection(id="list", words=cut_words(len(rows), MOST_ROWS), table=table)],
+        [PageSection(id="list", table=table, pager=pager)],
     )
 
 
@@ -475,7 +565,7 @@ def missing_page(view: ClusterView | None, words: str) -> UiPage:
     section = PageSection(id="missing", words=[words])
     if view is None:
         return UiPage(title="There is no such page", active="", sections=[section], status=404)
-    return page_of(view, "There is no such page", "", [section], status=404)
+    return page_of(view, "There is no such page", "missing", [section], status=404)
 
 
 def failed_page(view: ClusterView, words: str, active: str) -> UiPage:

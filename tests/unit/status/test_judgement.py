@@ -48,7 +48,7 @@ from kafkakit.status.decide.judgement import (
     overall,
 )
 from kafkakit.status.decide.object_pages import groups_page
-from kafkakit.status.decide.page_parts import Address, Cell, ClusterView, PageMark, UiPage, cut_words
+from kafkakit.status.decide.page_parts import Address, Cell, ClusterView, Link, PageMark, UiPage, cut_words
 from kafkakit.status.decide.pages import findings_page, fleet_page, overview_page
 from kafkakit.status.decide.surroundings import SeenService, ServiceName
 from kafkakit.status.report.status import nagios_report, status_report
@@ -504,7 +504,8 @@ def groups_of(**changes: Any) -> UiPage:
 
 
 def cells_of(page: UiPage) -> dict[str, Sequence[Cell]]:
-    return {key: cells for section in page.sections if section.table for key, cells in section.table.rows}
+    rows = [cells for section in page.sections if section.table for cells in section.table.rows]
+    return {cells[0].text if isinstance(cells[0], Link) else str(cells[0]): cells for cells in rows}
 
 
 def test_what_is_not_known_of_groups_does_not_look_good() -> None:

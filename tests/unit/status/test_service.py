@@ -4,16 +4,25 @@ import asyncio
 import os
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import parse_qsl, quote, urljoin
 
 import pytest
 
 from kafkakit.adapters.host import SystemClock
-from kafkakit.core.cluster_facts import GroupListing, GroupState, GroupType, TopicCount
+from kafkakit.core.cluster_facts import (
+    BrokerLogDirs,
+    ClusterInfo,
+    GroupListing,
+    GroupState,
+    GroupType,
+    LiveReplica,
+    TopicCount,
+)
 from kafkakit.core.errors import InputError, KafkakitError, TryLaterError, UsageError
-from kafkakit.core.model import Topic, TopicPartition
+from kafkakit.core.model import Broker, LogDir, Partition, TagSet, Topic, TopicPartition
 from kafkakit.core.rpc import HttpPage, HttpRequest
 from kafkakit.status.act.objects import MOST_AT_ONCE, SharedReads
 from kafkakit.status.act.reading import HistoryFile, UnreadableCluster, unreadable_sources
@@ -25,11 +34,22 @@ from kafkakit.status.act.service import (
     StatusWatch,
     UiLook,
     UiService,
+    UiStores,
 )
 from kafkakit.status.commands.ui import asset, render
 from kafkakit.status.decide.delays import GroupDelay
 from kafkakit.status.decide.judgement import ClusterReading, ClusterStatus, judge_cluster
-from kafkakit.status.decide.objects import BrokerDetail, GroupDetail, PartitionDetail, TopicDetail, topic_row
+from kafkakit.status.decide.objects import (
+    BrokerDetail,
+    CommitOfGroup,
+    GroupDetail,
+    PartitionDetail,
+    ReplicaFacts,
+    TopicDetail,
+    TopicRow,
+    partition_row,
+    topic_row,
+)
 from kafkakit.status.decide.pages import StreamEntry
 from tests.fakes.admin import FakeClock
 from tests.fakes.control import FakeControlStore
@@ -59,6 +79,8 @@ class Source:
         self.failure: Exception | None = None
         self.glances: object = 1
         self.asked: list[str] = []
+        self.tag_set: TagSet | None = TagSet()
+        self.rows: dict[str, TopicRow] = {}
         self.closed = False
 
     def glance(self) -> object:
@@ -91,6 +113,15 @@ class Source:
     def streams(self) -> Sequence[StreamEntry]:
         return [StreamEntry(name="orders", lanes=[("live", "orders-1 on prod")])]
 
+    def tags(self) -> TagSet:
+        if self.tag_set is None:
+            raise TryLaterError("no answer from the store")
+        return self.tag_set
+
+    def topics(self, *, sizes: bool) -> Mapping[str, TopicRow]:
+        self.asked.append(f"all topics, sizes={sizes}")
+        return self.rows
+
     def close(self) -> None:
         self.closed = True
 
@@ -113,7 +144,7 @@ class Ui:
 
     def ask(self, path: str, method: str = "GET", *, body: bytes = b"", **headers: str) -> HttpPage:
         target, _, query = path.partition("?")
-        values = dict(part.split("=", 1) for part in query.split("&") if part)
+        values = dict(parse_qsl(query, keep_blank_values=True))
         authorization = headers.pop("authorization", "")
         return self.service.answer(
             HttpRequest(
@@ -180,7 +211,7 @@ def test_all_links_of_all_pages_lead_to_pages(ui: Ui) -> None:
         )  # the source has one topic, and brokers that do not answer
         assert answer.status == 200 or (may_fail and answer.status in (404, 503)), (path, answer.status)
         if not path.startswith("/assets/"):
-            todo += re.findall('href="([^"?]*(?:[?][^"]*)?)"', answer.body.decode())
+            todo += [urljoin(path, link) for link in re.findall('href="([^"#]+)"', answer.body.decode())]
     assert len(seen) > 60
 
 
@@ -280,6 +311,10 @@ class Store(FakeControlStore):
         Store.closed += 1
 
 
+def stores_of(opened: Callable[[], FakeControlStore]) -> UiStores:
+    return UiStores(open_control=opened, open_tags=opened)
+
+
 def test_the_control_store_is_opened_once_and_again_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("opened", "closed"):
         monkeypatch.setattr(Store, name, 0)
@@ -292,7 +327,7 @@ def test_the_control_store_is_opened_once_and_again_after_a_failure(monkeypatch:
     error = TryLaterError("away")
     sources = unreadable_sources("c", "kafkakit", error, clock)
     memory = HistoryFile(Path("nowhere"), lambda path, limit: b"", lambda path, data: None)
-    cluster = LiveCluster(UnreadableCluster("c", error, clock), memory, sources, open_store)
+    cluster = LiveCluster(UnreadableCluster("c", error, clock), memory, sources, stores_of(open_store))
     for _ in range(3):
         assert cluster.streams() == []
     assert (Store.opened, Store.closed) == (1, 0)
@@ -310,7 +345,7 @@ def test_a_cluster_whose_settings_are_broken_says_so_beside_others() -> None:
     clock, error = FakeClock(), InputError("prod.yaml", "its profile is broken")
     memory = HistoryFile(Path("nowhere"), lambda path, limit: b"", lambda path, data: None)
     sources = unreadable_sources("bad", "kafkakit", error, clock)
-    cluster = LiveCluster(UnreadableCluster("bad", error, clock), memory, sources, Store)
+    cluster = LiveCluster(UnreadableCluster("bad", error, clock), memory, sources, stores_of(Store))
     watch = StatusWatch("bad", cluster, clock)
     watch.publish()
     look = UiLook(render=render, asset=asset)
@@ -469,11 +504,253 @@ def test_too_many_browsers_are_refused_and_those_that_leave_make_room(ui: Ui) ->
     assert asyncio.run(fill()) == (503, 200)
 
 
-def test_pages_stay_small_however_many_topics_there_are() -> None:
-    reading = shown(healthy())
+HOSTILE = ("<&>\"'" * 50)[:249], "\U0001f600" * 249, "n" * 249, "\u4e2d" * 3_000
+"""Names that grow when they are escaped, encoded or repeated."""
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=["markup", "emoji", "longest", "too long for a link"])
+def test_pages_stay_small_whatever_the_names_are(name: str, tmp_path: Path) -> None:
+    names = [f"{n:05d}-{name}"[: max(249, len(name))] for n in range(120)]
+    reading = shown(down(healthy(partitions=health({TopicPartition(n, 0): state((1,)) for n in names})), 3))
     assert reading.partitions is not None
-    counts = {f"{n:06d}-{'x' * 200}": TopicCount(100, 3, 0, 0, 0) for n in range(20_000)}
-    ui = Ui(replace(reading, partitions=replace(reading.partitions, of_topics=counts)))
-    sizes = {path: len(ui.ask(path).body) for path in ("/", "/topics", "/groups", "/brokers")}
+    counts = {n: TopicCount(100, 3, 1, 1, 1) for n in names}
+    listed = tuple(GroupListing(group=n, type=GroupType.CLASSIC, state=GroupState.EMPTY) for n in names)
+    lag = tuple(GroupDelay(group=n, status="stopped", lag=12) for n in names)
+    brokers = tuple(Broker(id=n, rack=name, host=name) for n in range(120))
+    info = ClusterInfo(cluster_id="c", brokers=brokers)
+    partitions = replace(reading.partitions, of_topics=counts)
+    ui = Ui(replace(reading, partitions=partitions, groups=listed, lag=lag, info=info), plans=tmp_path)
+    many = {f"{n}-{name}": name for n in range(120)}
+    ui.sources[0] = source = LargeSource(ui.sources[0].reading)
+    ui.watches[0] = StatusWatch("c0", source, ui.clock)
+    source.tag_set = TagSet(topics=dict.fromkeys((*names, name), many), brokers=dict.fromkeys(range(120), many))
+    look = UiLook(render=render, asset=asset)
+    ui.service = UiService(ui.watches, PlanFiles(None, lambda p, n: b""), look, Sessions())
+    for _ in range(3):
+        ui.look()
+        ui.clock.advance(20)
+    one, query = quote(name, safe=""), query_of(f"name != '{name[:900]}' and (partitions > 1", explain=name[:200])
+    paths = (
+        *("/", "/topics", "/topics?page=2&sort=state", "/groups", "/brokers", "/findings", "/streams", "/moves"),
+        *(
+            f"/topics/{one}",
+            f"/topics/{one}/7",
+            f"/groups/{one}",
+            "/brokers/7",
+            f"/topics?{query}",
+            f"/topics?{query})",
+        ),
+        f"/brokers?{query_of('rack != a', sort='disk', explain='5')}",
+    )
+    sizes = {path[:40]: len(ui.text(path).encode()) for path in paths}
     assert max(sizes.values()) < 200_000, sizes
-    assert sizes["/"] < 60_000
+    assert len(ui.text("/topics")) > 20_000
+
+
+class LargeSource(Source):
+    """Every topic has 1,024 partitions, and every group as many commits, under the name that is asked for."""
+
+    def topic(self, name: str) -> TopicDetail:
+        rows = [Partition(partition=p, replicas=(1, 2, 3), leader=1, isr=(1,)) for p in range(1_024)]
+        topic = Topic(name=name, partitions=tuple(rows), configs={f"key-{n}": name * 2 for n in range(30)})
+        found = tuple(partition_row(TopicPartition(name, p.partition), p, 2) for p in rows)
+        return TopicDetail(row=topic_row(topic, 2), partitions=found, groups=(name,) * 400)
+
+    def partition(self, key: TopicPartition) -> PartitionDetail:
+        row = partition_row(key, Partition(partition=key.partition, replicas=(1, 2), leader=1, isr=(1,)), 2)
+        copies = tuple(
+            ReplicaFacts(broker=b, rack=key.topic, is_alive=True, in_sync=True, is_added=False, copy=None)
+            for b in (1, 2)
+        )
+        return PartitionDetail(row=row, minimum=2, replicas=copies, span=None, producers=None, throttled=(key.topic,))
+
+    def broker(self, number: int) -> BrokerDetail:
+        names = list(self.tag_set.topics) if self.tag_set else []
+        copies = {TopicPartition(name, 0): LiveReplica(size_bytes=1, log_dir=names[-1]) for name in names}
+        dirs = tuple(LogDir(path=name, total_bytes=2, usable_bytes=1) for name in names)
+        return BrokerDetail(dirs=BrokerLogDirs(broker=number, log_dirs=dirs, replicas=copies), settings={})
+
+    def group(self, name: str) -> GroupDetail:
+        commits = tuple(
+            CommitOfGroup(key=TopicPartition(name, p), committed=1, end=9, lag=8, reader=f"{name} {name}")
+            for p in range(1_024)
+        )
+        return GroupDetail(group=name, description=None, commits=commits)
+
+    def streams(self) -> Sequence[StreamEntry]:
+        name = next(iter(self.tag_set.topics)) if self.tag_set else ""
+        return [StreamEntry(name=f"{n}{name}", lanes=[(name, f"{name} on prod")] * 5) for n in range(100)]
+
+
+def query_of(text: str, **more: str) -> str:
+    return "&".join(f"{name}={quote(value)}" for name, value in {"q": text, **more}.items())
+
+
+def topics_in(text: str) -> list[str]:
+    return re.findall(">(topic-[0-9]+)</a>", text)
+
+
+@pytest.fixture
+def tagged(ui: Ui) -> Ui:
+    ui.sources[0].tag_set = TagSet(
+        topics={"topic-007": {"team": "pay & go", "tier": "hot"}, "topic-009": {"team": "b"}},
+        brokers={1: {"pool": "hot"}, 3: {"<i>": EVIL}},
+    )
+    return ui
+
+
+def test_the_filter_of_topics_takes_queries_on_attributes_and_tags(tagged: Ui) -> None:
+    found = {
+        'team = "pay & go"': ["topic-007"],
+        "where exists(team) and tier != hot": ["topic-009"],
+        "offline = true or name like *-11?": ["topic-007", *(f"topic-{n}" for n in range(110, 120))],
+        "under_replicated=true": ["topic-007", "topic-009"],
+        "rf < 3": [],
+    }
+    assert {query: topics_in(tagged.text(f"/topics?{query_of(query)}")) for query in found} == found
+    assert topics_in(tagged.text(f"/topics?{query_of('exists(team)', state='offline')}")) == ["topic-007"]
+    assert topics_in(tagged.text(f"/topics?{query_of(' topic-11 ')}")) == [f"topic-{n}" for n in range(110, 120)]
+
+
+def test_the_filter_of_brokers_takes_queries_too(tagged: Ui) -> None:
+    def found(query: str) -> list[str]:
+        return re.findall('href="/brokers/([0-9]+)"', tagged.text(f"/brokers?{query_of(query)}"))
+
+    assert found("pool = hot") == ["1"]
+    assert found("is_alive = false and rack = c") == ["3"]
+    assert found("free_bytes > 10GiB and host = h and id <= 2") == ["1", "2"]
+    assert found("replicas > 1000") == []
+
+
+def test_settings_and_sizes_are_read_only_for_queries_that_look_at_them(tagged: Ui) -> None:
+    source = tagged.sources[0]
+    row = topic_row(Topic(name="topic-001", partitions=(), configs={"cleanup.policy": "compact"}), None)
+    source.rows = {"topic-001": replace(row, bytes=5 << 30)}
+    assert topics_in(tagged.text(f"/topics?{query_of('partitions > 1')}"))[0] == "topic-000"
+    assert source.asked == []
+    assert topics_in(tagged.text(f"/topics?{query_of('config.cleanup.policy = compact')}")) == ["topic-001"]
+    assert topics_in(tagged.text(f"/topics?{query_of('bytes > 1GiB')}")) == ["topic-001"]
+    assert source.asked == ["all topics, sizes=False", "all topics, sizes=True"]
+
+
+@pytest.mark.parametrize(
+    ("query", "words", "marked"),
+    [
+        ("partitions in 12", "column 15: found &#39;12&#39;, expected &#39;(&#39; and a list", "1"),
+        ("partition = 12", "did you mean partitions?", "partition"),
+        ("a && b", "column 3: found &#39;&amp;&amp;&#39;", "&amp;"),
+        ("partitions = many", "compare it with a number", ""),
+        ("reassigning = true", "reassigning is not known now: not read yet", ""),
+    ],
+)
+def test_a_query_that_cannot_be_answered_says_where_and_why(tagged: Ui, query: str, words: str, marked: str) -> None:
+    text = tagged.text(f"/topics?{query_of(query)}")
+    assert words in text
+    assert 'aria-invalid="true"' in text
+    assert re.findall("<mark>(.*?)</mark>", text) == ([marked] if marked else [])
+    assert (topics_in(text), "No topic fits" in text) == ([], False)
+
+
+def test_a_key_that_no_object_has_is_told(tagged: Ui) -> None:
+    assert "No topic has the tag owner." in tagged.text(f"/topics?{query_of('owner = a')}")
+
+
+def test_a_query_is_explained_for_one_object(tagged: Ui) -> None:
+    query = "tier = hot and partitions >= 12"
+    text = tagged.text(f"/topics?{query_of(query, explain='topic-007')}")
+    assert "Topic topic-007 does not match:" in text
+    assert re.findall("<li>(partitions.*?)</li>", text) == ["partitions &gt;= 12: partitions is 3"]
+    assert "Topic topic-007 matches:" in tagged.text(f"/topics?{query_of('tier = hot', explain='topic-007')}")
+    assert "There is no topic nix." in tagged.text(f"/topics?{query_of(query, explain='nix')}")
+    assert "Broker 1 does not match:" in tagged.text(f"/brokers?{query_of('pool = cold', explain='1')}")
+    assert "Explain this query" not in tagged.text("/topics?q=topic-0")
+
+
+def test_headings_choices_and_pages_keep_the_query(tagged: Ui) -> None:
+    text = tagged.text(f"/topics?{query_of('partitions < 9', sort='partitions')}")
+    links = [link.replace("&amp;", "&") for link in re.findall(r'href="(\?[^"]*)"', text)]
+    kept = [link for link in links if "partitions%20%3C%209" in link]
+    assert {"sort=state", "state=short", "page=2"} <= {part for link in kept for part in link[1:].split("&")}
+    assert '<input type="hidden" name="sort" value="partitions">' in text
+
+
+def test_tags_stand_at_each_object_and_lead_to_all_that_have_them(tagged: Ui) -> None:
+    row = tagged.text("/topics?q=topic-007")
+    assert re.findall('<span class="tag">(.*?)</span>', row) == ["team=pay &amp; go", "tier=hot"]
+    tagged.sources[0].tag_set = TagSet(topics={"orders": {"team": "pay & go"}}, brokers={3: {"<i>": EVIL}})
+    tagged.clock.elapsed += 31
+    page = tagged.text("/topics/orders")
+    (link,) = re.findall('<a class="tag" href="(.*?)">team=pay &amp; go</a>', page)
+    assert link == "/topics?q=team%20%3D%20%22pay%20%26%20go%22"
+    assert "registry history --topic orders" in page
+    broker = tagged.text("/brokers/3")
+    assert "&lt;i&gt;=&lt;b&gt;x" in broker
+    assert "<i>" not in broker
+
+
+def test_tags_that_cannot_be_read_are_unknown_and_never_none(tagged: Ui) -> None:
+    tagged.sources[0].tag_set = None
+    for path in ("/topics", "/topics/orders", "/brokers", "/brokers/3"):
+        text = tagged.text(path)
+        assert "Tags are not known: no answer from the store." in text, path
+        assert re.search(r">\?</(td|dd)>", text), path
+    text = tagged.text(f"/topics?{query_of('team = a')}")
+    assert "team is not known now: no answer from the store" in text
+    assert topics_in(text) == []
+
+
+def test_where_nothing_has_tags_there_is_no_column_of_them(ui: Ui) -> None:
+    assert ">Tags<" not in ui.text("/topics") + ui.text("/brokers") + ui.text("/topics/orders")
+
+
+def test_a_partition_of_a_grid_has_its_own_address(ui: Ui) -> None:
+    answer = ui.ask("/topics/orders?partition=7")
+    assert (answer.status, dict(answer.headers)["Location"]) == (303, "/topics/orders/7")
+    for text in ("x", "-1", "", "12345678901", "%D9%A7x"):
+        assert ui.ask(f"/topics/orders?partition={text}").status == 200
+
+
+def lag_of(ui: Ui, lag: tuple[GroupDelay, ...] | None) -> None:
+    ui.sources[0].reading = replace(ui.sources[0].reading, lag=lag, at=ui.clock.now())
+    ui.look()
+    ui.clock.advance(20)
+
+
+def test_lag_that_is_not_known_is_a_gap_and_never_zero() -> None:
+    ui = Ui(shown(healthy()))
+    ui.watches[0] = StatusWatch("c0", ui.sources[0], ui.clock)
+    ui.service = UiService(
+        ui.watches, PlanFiles(None, lambda p, n: b""), UiLook(render=render, asset=asset), Sessions()
+    )
+    known = (GroupDelay(group="g3", status="stopped", lag=12),)
+    for lag in (
+        known,
+        known,
+        (GroupDelay(group="g3", status="unreadable", lag=None),),
+        known,
+        known,
+        None,
+        known,
+        known,
+    ):
+        lag_of(ui, lag)
+    assert [sample.lag.get("g3") for sample in ui.watches[0].reading.lag] == [12, 12, None, 12, 12, None, 12, 12]
+    page = ui.text("/groups/g3")
+    lines = re.findall('<polyline points="(.*?)"', page)
+    assert [line.count(",") for line in lines] == [2, 2, 2]
+    assert len({point.split(",")[1] for line in lines for point in line.split()}) == 1, "all at 12 records"
+    assert "A gap in the line: it was not known then." in page
+    ui.sources[0].failure = TryLaterError("away")
+    ui.look()
+    page = ui.text("/groups/g3")
+    assert re.findall(r'<text x="534" [^>]*>(.*?)</text>', page) == ["?"]
+
+
+def test_counts_that_are_not_known_are_a_gap_too() -> None:
+    ui = Ui(shown(healthy(partitions=health({P7: state((1,))}))))
+    ui.sources[0].failure = TryLaterError("away")
+    ui.look()
+    ui.sources[0].failure = None
+    ui.look()
+    assert ui.watches[0].reading.short == (1, None, 1)
+    assert len(re.findall("<circle", ui.text("/"))) == 2
