@@ -167,6 +167,9 @@ class RecordedSource:
     def read(self) -> ClusterStatus:
         return judge_cluster(self._reader.read())
 
+    def glance(self) -> object:
+        return None
+
     def topic(self, name: str) -> TopicDetail:
         rows = [
             Partition(partition=p, replicas=(2, 3, 4), leader=2, isr=(2, 3) if p % 9 else (2,))
