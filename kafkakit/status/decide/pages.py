@@ -327,7 +327,8 @@ def brokers_page(view: ClusterView, address: Address, facts: QueryFacts) -> UiPa
     made: Rows = []
     for row in rows[part]:
         until = row.certificate_until
-        none = UNKNOWN if status.reading.certificates is None else "-"
+        is_read = row.state == "alive" and not status.reading.failure_of(PartName.CERTIFICATES)
+        none = "-" if is_read else UNKNOWN
         left = none if until is None else f"{(until - status.reading.at).days} d"
         cells: list[Cell] = [
             Link(str(row.id), link_to(view, "brokers", str(row.id))),

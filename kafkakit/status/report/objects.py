@@ -9,7 +9,7 @@ from kafkakit.core.findings import Severity
 from kafkakit.core.quantities import count_of, format_bytes, format_percent
 from kafkakit.core.text import few_of, sanitize, shell_command
 from kafkakit.report.report import NextCommands, Part, Remarks, Report, ResultTable, Section, attributes, records
-from kafkakit.status.decide.judgement import BrokerStatus, ClusterReading, ClusterStatus
+from kafkakit.status.decide.judgement import BrokerStatus, ClusterReading, ClusterStatus, PartName
 from kafkakit.status.decide.objects import (
     BrokerDetail,
     CommitOfGroup,
@@ -323,11 +323,14 @@ def _broker_line(row: BrokerStatus) -> tuple[object, ...]:
 def broker_cells(status: ClusterStatus, row: BrokerStatus) -> tuple[object, ...]:
     """What a table shows of a broker."""
     free = None if row.total_bytes is None or row.used_bytes is None else row.total_bytes - row.used_bytes
-    until = row.certificate_until
+    until, reading = row.certificate_until, status.reading
+    is_read = {part: row.state == "alive" and not reading.failure_of(part) for part in PartName}
+    no_throttle = "-" if is_read[PartName.THROTTLES] else _UNKNOWN
+    no_end = "-" if is_read[PartName.CERTIFICATES] else _UNKNOWN
     return (
         row.id, row.rack or "-", row.state, _number(row.leaders), _number(row.replicas), _number(row.short),
-        _UNKNOWN if row.fullest is None else format_percent(row.fullest), _size(free), row.throttle or "-",
-        "-" if until is None else f"{max(0, (until - status.reading.at).days)} d",
+        _UNKNOWN if row.fullest is None else format_percent(row.fullest), _size(free),
+        row.throttle or no_throttle, no_end if until is None else f"{max(0, (until - reading.at).days)} d",
     )  # fmt: skip
 
 

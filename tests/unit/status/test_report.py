@@ -16,6 +16,7 @@ from kafkakit.status.decide.history import StatusHistory, with_reading
 from kafkakit.status.decide.ignore import parse_ignored
 from kafkakit.status.decide.judgement import CHECKS, ClusterReading, ClusterStatus, Part, PartName, judge_cluster
 from kafkakit.status.decide.surroundings import SeenService, ServiceName
+from kafkakit.status.report.objects import brokers_report
 from kafkakit.status.report.status import nagios_report, status_report, watch_line
 from tests.unit.status.test_judgement import NOW, P7, disk, down, health, healthy, state
 
@@ -194,3 +195,15 @@ def test_many_findings_of_one_kind_are_cut_on_the_screen_and_counted() -> None:
     text = text_of(healthy(disks=disks))
     assert text.count("is 91% full") == 20
     assert "and 10 more" in text
+
+
+def test_a_list_of_brokers_shows_what_was_not_read_as_unknown_and_no_certificate_without_tls() -> None:
+    def cells(reading: ClusterReading) -> list[list[str]]:
+        shown = brokers_report(judge_cluster(reading)).text.splitlines()
+        return [line.split()[-2:] for line in shown[1:]]
+
+    assert cells(healthy()) == [["-", "-"]] * 3
+    assert cells(down(healthy(), 3))[2] == ["?", "?"]
+    denied = (Part(name=PartName.THROTTLES, error="denied"), Part(name=PartName.CERTIFICATES, error="no answer"))
+    assert cells(healthy(parts=denied, rates=None)) == [["?", "?"]] * 3
+    assert cells(healthy(certificates={1: NOW + timedelta(days=12)}))[0] == ["12", "d"]
