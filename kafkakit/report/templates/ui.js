@@ -5,7 +5,11 @@
   if (!pause) return;
   const gone = document.getElementById("gone");
   const silent = 35000;
-  let paused = false, source = null, last = Date.now(), busy = false, first = true, failed = false;
+  let paused = false, source = null, last = Date.now(), busy = false, failed = false;
+  // The number of the readings that the page was made of, and of the newest ones, as an event tells it.
+  let shown = versionOf(document), newest = shown;
+
+  function versionOf(page) { return page.getElementById("reading").dataset.version; }
 
   function replaceChanged(fresh) {
     const focused = document.activeElement && document.activeElement.id;
@@ -58,7 +62,7 @@
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
       // A refusal, or a page of a proxy: what is shown stays, as old.
       failed = !answer.ok || !fresh.querySelector("[data-live]");
-      if (!failed) { replaceChanged(fresh); last = Date.now(); }
+      if (!failed) { replaceChanged(fresh); shown = versionOf(fresh); last = Date.now(); }
       gone.hidden = !failed;
     } catch (error) {
       failed = true;
@@ -66,16 +70,17 @@
     } finally {
       busy = false;
     }
+    if (!failed && Number(newest) > Number(shown)) refresh();
   }
 
   function listen() {
     if (source || document.hidden || paused) return;
     source = new EventSource("/events");
-    source.addEventListener("reading", () => {
+    source.addEventListener("reading", (event) => {
       last = Date.now();
       gone.hidden = !failed;
-      if (!first || failed) refresh();
-      first = false;
+      newest = event.data;
+      if (newest !== shown || failed) refresh();
     });
     source.addEventListener("heartbeat", () => {
       last = Date.now();

@@ -377,11 +377,15 @@ class UiService:
             return plain_page(200, "ok")
         if request.path == "/events":
             return self._events()
+        version = self._version()
         page = self._page(request)
-        return page if isinstance(page, HttpPage) else self._html(page)
+        return page if isinstance(page, HttpPage) else self._html(page, version)
 
-    def _html(self, page: UiPage) -> HttpPage:
-        body = self._look.render(page, PageFrame(nav=NAV, is_fleet=not self._only))
+    def _version(self) -> int:
+        return sum(watch.reading.version for watch in self._watches.values())
+
+    def _html(self, page: UiPage, version: int = 0) -> HttpPage:
+        body = self._look.render(page, PageFrame(nav=NAV, is_fleet=not self._only, version=version))
         return HttpPage(body=body, media=_HTML, status=page.status, headers=_headers())
 
     def _asset(self, name: str) -> HttpPage:
@@ -497,7 +501,7 @@ class UiService:
         try:
             seen, quiet_s = -1, 0.0
             while True:
-                newest = sum(watch.reading.version for watch in self._watches.values())
+                newest = self._version()
                 if newest != seen:
                     seen, quiet_s = newest, 0.0
                     yield f"event: reading\ndata: {newest}\n\n".encode()

@@ -231,11 +231,15 @@ START = Address()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageFrame:
-    """What stands around a page: the links to others, and whether a login just failed."""
+    """What stands around a page: the links to others, and whether a login just failed.
+
+    `version` is the number of readings that were there before the page was made.
+    """
 
     nav: Sequence[tuple[str, str]] = ()
     is_fleet: bool = False
     failed: bool = False
+    version: int = 0
 
 
 def read_address(query: Mapping[str, str]) -> Address:
