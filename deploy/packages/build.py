@@ -18,6 +18,7 @@ import sysconfig
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from email.parser import HeaderParser
 from hashlib import sha256
@@ -59,12 +60,22 @@ def main() -> int:
     if unknown:
         parser.error(f"there is no form {unknown[0]}; the forms are {', '.join(FORMS)}")
     release = Release(asked.folder.resolve(), version_of_sources(), source_epoch())
-    os.umask(0o022)
-    for name, build in FORMS.items():
-        if not asked.forms or name in asked.forms:
-            for path in build(release):
-                print(f"{path.relative_to(release.folder.parent)}: {size_of(path) / 1e6:.1f} MB")
+    with fixed_modes():
+        for name, build in FORMS.items():
+            if not asked.forms or name in asked.forms:
+                for path in build(release):
+                    print(f"{path.relative_to(release.folder.parent)}: {size_of(path) / 1e6:.1f} MB")
     return 0
+
+
+@contextmanager
+def fixed_modes() -> Iterator[None]:
+    """What is written meanwhile has the same modes whoever builds."""
+    earlier = os.umask(0o022)
+    try:
+        yield
+    finally:
+        os.umask(earlier)
 
 
 def version_of_sources() -> str:
