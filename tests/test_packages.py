@@ -1,5 +1,7 @@
 """Packages made of a tiny wheel: the same bytes each time, and how `kafkakit.pyz` unpacks and starts itself."""
 
+import fcntl
+import json
 import os
 import re
 import shutil
@@ -15,6 +17,7 @@ from deploy.packages import build
 from deploy.packages.man_page import man_page
 from kafkakit.cli.root import build_root, commands
 from tests.rigs.required import missing
+from tests.rigs.waiting import until
 
 METADATA = "Metadata-Version: 2.1\nName: kafkakit\nVersion: 0.1.0\nProvides-Extra: serve\nProvides-Extra: registry\n"
 PROGRAM = "import sys\ndef main():\n    print(__file__, *sys.argv[1:])\n    return 7\n"
@@ -83,6 +86,8 @@ def test_the_same_wheels_give_the_same_bytes(tmp_path: Path, monkeypatch: pytest
             os.umask(earlier)
         built.append([path.read_bytes() for path in paths])
     assert built[0] == built[1]
+    with zipfile.ZipFile(paths[0]) as packed:
+        assert {info.date_time for info in packed.infolist()} == {(2023, 11, 14, 22, 13, 20)}
     listed = subprocess.run(["dpkg-deb", "-c", str(paths[1])], capture_output=True, text=True, check=True).stdout
     assert {line.split()[1] for line in listed.splitlines()} == {"root/root"}
     assert {line.split()[0] for line in listed.splitlines()} == {"drwxr-xr-x", "-rw-r--r--", "-rwxr-xr-x"}
@@ -107,6 +112,27 @@ def test_starts_at_once_unpack_one_whole_folder(start: Start, tmp_path: Path) ->
     ended = [(process.communicate(timeout=60), process.returncode) for process in started]
     (unpacked,) = (p for p in programs(tmp_path).iterdir() if p.name != ".lock")
     assert ended == [((f"{unpacked}/kafkakit/__main__.py\n", ""), 7)] * 6
+
+
+def test_a_start_waits_for_one_that_unpacks_and_uses_its_folder(start: Start, archive: Path, tmp_path: Path) -> None:
+    programs(tmp_path).mkdir(parents=True, mode=0o700)
+    with zipfile.ZipFile(archive) as packed:
+        facts = json.loads(packed.read("package.json"))
+    part = programs(tmp_path) / "of-the-first.part"
+    (part / "kafkakit").mkdir(parents=True, mode=0o700)
+    (part / "kafkakit" / "__init__.py").touch()
+    (part / "kafkakit" / "__main__.py").write_text("def main():\n    return 9\n", encoding="utf-8")
+    with (programs(tmp_path) / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        second = start()
+        until(lambda: second.poll() is not None or is_waiting(second.pid), "it waits for the lock")
+        part.rename(programs(tmp_path) / f"0.1.0-{facts['hash'][:16]}")
+    assert (second.communicate(timeout=60), second.returncode) == (("", ""), 9)
+
+
+def is_waiting(pid: int) -> bool:
+    """Whether a process waits for a lock of a file."""
+    return re.search(rf"-> FLOCK .* {pid} ", Path("/proc/locks").read_text(encoding="utf-8")) is not None
 
 
 def test_a_folder_that_others_may_change_is_refused(start: Start, tmp_path: Path) -> None:
