@@ -123,9 +123,10 @@ audit:
 DIST ?= dist
 FORMS ?=
 dist:
-	test -x .venv-dist/bin/hatchling || { $(PYTHON) -m venv .venv-dist && PIP_CONSTRAINT=$(LOCK) \
-	  .venv-dist/bin/python -m pip install --quiet --disable-pip-version-check 'hatchling<2'; }
-	.venv-dist/bin/python deploy/packages/build.py $(DIST) $(FORMS)
+	venv=.venv-dist-$$($(PYTHON) -c 'import sys; print(*sys.version_info[:2], sep=".")') && \
+	  { test -x $$venv/bin/hatchling || { $(PYTHON) -m venv $$venv && PIP_CONSTRAINT=$(LOCK) \
+	  $$venv/bin/python -m pip install --quiet --disable-pip-version-check 'hatchling<2'; }; } && \
+	  $$venv/bin/python deploy/packages/build.py $(DIST) $(FORMS)
 
 demo: $(STAMP)
 	$(BIN)/kafkakit sandbox demo $(DEMO_ARGS)

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.network
 
 Shell = Callable[[str], subprocess.CompletedProcess[str]]
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 PAGE = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
 
 
@@ -71,7 +72,8 @@ def put_inputs(folder: Path) -> None:
         topics=(Topic(name="orders", partitions=(Partition(partition=0, replicas=(1001, 1002, 1003)),)),),
     )
     (folder / "cluster.json").write_bytes(encode_snapshot(snapshot))
-    (folder / "server.properties").write_text("process.roles=broker\nnode.id=1\nmin.insync.replica=2\n", encoding="utf-8")
+    settings = "process.roles=broker\nnode.id=1\nmin.insync.replica=2\n"
+    (folder / "server.properties").write_text(settings, encoding="utf-8")
 
 
 def require_working(shell: Shell, program: str, folder: Path, *, extra: str) -> None:
@@ -109,7 +111,7 @@ def test_the_source_archive_builds_the_same_wheel(dist: Path, tmp_path: Path) ->
     (archive,) = dist.glob("kafkakit-*.tar.gz")
     shutil.unpack_archive(archive, tmp_path, filter="data")
     (sources,) = tmp_path.glob("kafkakit-*")
-    hatchling = ROOT / ".venv-dist" / "bin" / "hatchling"
+    hatchling = ROOT / f".venv-dist-{PYTHON}" / "bin" / "hatchling"
     built = [str(hatchling), "build", "-t", "wheel", "-d", str(tmp_path)]
     (first,) = dist.glob("kafkakit-*.whl")
     subprocess.run(built, cwd=sources, check=True, capture_output=True, env={"PATH": "/usr/bin:/bin"})
