@@ -23,7 +23,7 @@ QUICK := not kafka and not zookeeper and not network and not spark
 # Where tests with real parts are (a test checks it); collecting all others takes each worker most of a minute.
 REAL := tests/integration tests/spark tests/test_bare_install.py tests/test_determinism.py
 
-.PHONY: venv parts lock audit demo demo-fleet test check slow-tests bench docs pictures config-tables protos
+.PHONY: venv parts lock audit dist demo demo-fleet test check slow-tests bench docs pictures config-tables protos
 .DEFAULT_GOAL := venv
 
 venv: $(STAMP)
@@ -117,6 +117,16 @@ audit:
 	test -x .venv-audit/bin/pip-audit || { $(PYTHON) -m venv .venv-audit && \
 	  .venv-audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit; }
 	.venv-audit/bin/pip-audit --requirement $(LOCK) --no-deps --disable-pip
+
+# In dist/: the wheel and the source archive, wheels/ with all that an installation without a registry needs, a file
+# that any Python of this minor version runs, and a Debian package. FORMS='wheels pyz deb' makes all; docs/install.md.
+DIST ?= dist
+FORMS ?=
+dist:
+	venv=.venv-dist-$$($(PYTHON) -c 'import sys; print(*sys.version_info[:2], sep=".")') && \
+	  { test -x $$venv/bin/hatchling || { $(PYTHON) -m venv $$venv && PIP_CONSTRAINT=$(LOCK) \
+	  $$venv/bin/python -m pip install --quiet --disable-pip-version-check 'hatchling<2'; }; } && \
+	  $$venv/bin/python deploy/packages/build.py $(DIST) $(FORMS)
 
 demo: $(STAMP)
 	$(BIN)/kafkakit sandbox demo $(DEMO_ARGS)

@@ -117,7 +117,7 @@ def _installation(facts: DoctorFacts) -> Iterator[Check]:
     missing = [name for name, version in versions.packages.items() if version is None]
     known = ", ".join(f"{name} {version}" for name, version in versions.packages.items() if version)
     if missing:
-        yield _fail("packages", f"missing: {', '.join(missing)}", "pip install --force-reinstall kafkakit")
+        yield _fail("packages", f"missing: {', '.join(missing)}", "install kafkakit again, as docs/install.md says")
     elif versions.librdkafka is None:
         yield _fail("packages", "confluent-kafka is installed but cannot be loaded", "reinstall confluent-kafka")
     else:

@@ -1,0 +1,166 @@
+"""Each package that `make dist` builds is installed and used as docs/install.md says, where nothing else of ours is."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from kafkakit.core.documents import encode_snapshot
+from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
+from tests.places import ROOT
+from tests.rigs.clean_root import CleanRoot, make_clean_root
+from tests.rigs.required import missing, require_sound_units
+
+pytestmark = pytest.mark.network
+
+Shell = Callable[[str], subprocess.CompletedProcess[str]]
+BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+PAGE = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+
+
+def shell_lines(heading: str) -> str:
+    """The shell lines of a section of the page."""
+    (section,) = (part for part in re.split(r"^## ", PAGE, flags=re.MULTILINE) if part.startswith(f"{heading}\n"))
+    return "".join(BLOCK.findall(section))
+
+
+def shell_in(folder: Path, *, limit_s: float = 280, **variables: str) -> Shell:
+    """Runs lines in a folder, with an environment that has nothing of this one but the Python on the PATH."""
+    path = f"{Path(sys.executable).resolve().parent}:/usr/bin:/bin"
+
+    def run(script: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", "-euc", script],
+            cwd=folder,
+            env={"PATH": path, "HOME": str(folder / "home"), **variables},
+            capture_output=True,
+            text=True,
+            timeout=limit_s,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("packages") / "dist"
+    shared = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "SSL_", "HOME", "XDG_"))}
+    python = str(Path(sys.executable).resolve())
+    build = shell_in(ROOT, limit_s=840, **{**shared, "DIST": str(folder), "PYTHON": python})
+    ran = build(shell_lines("Build"))
+    if ran.returncode:
+        missing("network", f"make dist failed: {ran.stderr.strip()[-500:]}")
+    return folder
+
+
+def put_inputs(folder: Path) -> None:
+    """A snapshot of a cluster with one topic, and a file of settings with a mistake."""
+    snapshot = ClusterSnapshot(
+        cluster_id="c1",
+        taken_at=datetime(2026, 1, 1, tzinfo=UTC),
+        source="a test",
+        brokers=tuple(Broker(id=1000 + i, rack="abc"[i % 3]) for i in range(1, 5)),
+        topics=(Topic(name="orders", partitions=(Partition(partition=0, replicas=(1001, 1002, 1003)),)),),
+    )
+    (folder / "cluster.json").write_bytes(encode_snapshot(snapshot))
+    settings = "process.roles=broker\nnode.id=1\nmin.insync.replica=2\n"
+    (folder / "server.properties").write_text(settings, encoding="utf-8")
+
+
+def require_working(shell: Shell, program: str, folder: Path, *, extra: str) -> None:
+    """The program starts, reads files, plans, and names the packages of its extra that it was installed with."""
+    put_inputs(folder)
+    ran = shell(f"{program} version -o json")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert [name for name, version in json.loads(ran.stdout)["packages"].items() if version is None] == []
+    ran = shell(f"{program} --help")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "topicmappr" in ran.stdout
+    ran = shell(f"{program} lint server.properties -o json")
+    assert ran.returncode in (0, 1), ran.stderr
+    assert "min.insync.replica" in ran.stdout
+    plan = "topicmappr rebuild --snapshot cluster.json --topics orders --brokers 1004,1002,1003 --plan plan.json"
+    ran = shell(f"{program} {plan}")
+    assert ran.returncode == 0, ran.stderr
+    moved = json.loads((folder / "plan.json").read_text())["reassignment"]["partitions"]
+    assert [(p["topic"], sorted(p["replicas"])) for p in moved] == [("orders", [1002, 1003, 1004])]
+    ran = shell(f"{program} -B 127.0.0.1:1 --timeout 5s streams lag serve --listen 127.0.0.1:0")
+    assert ("kafkakit[serve]" in ran.stderr) is (extra == ""), ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_wheels_are_installed_without_a_registry(dist: Path, tmp_path: Path) -> None:
+    shell = shell_in(tmp_path, PIP_CONFIG_FILE="/dev/null", PIP_INDEX_URL="file:///nonexistent")
+    (tmp_path / "dist").symlink_to(dist)
+    ran = shell(shell_lines("Wheels, without a registry"))
+    assert ran.returncode == 0, ran.stderr
+    assert "kafkakit 0." in ran.stdout
+    require_working(shell, "home/kafkakit/bin/kafkakit", tmp_path, extra="")
+
+
+def test_the_source_archive_builds_the_same_wheel(dist: Path, tmp_path: Path) -> None:
+    (archive,) = dist.glob("kafkakit-*.tar.gz")
+    shutil.unpack_archive(archive, tmp_path, filter="data")
+    (sources,) = tmp_path.glob("kafkakit-*")
+    hatchling = ROOT / f".venv-dist-{PYTHON}" / "bin" / "hatchling"
+    built = [str(hatchling), "build", "-t", "wheel", "-d", str(tmp_path)]
+    (first,) = dist.glob("kafkakit-*.whl")
+    subprocess.run(built, cwd=sources, check=True, capture_output=True, env={"PATH": "/usr/bin:/bin"})
+    assert names_in(tmp_path / first.name) == names_in(first)
+
+
+def names_in(wheel: Path) -> list[str]:
+    from zipfile import ZipFile
+
+    return sorted(f"{info.filename} {info.CRC}" for info in ZipFile(wheel).infolist() if "RECORD" not in info.filename)
+
+
+def test_one_file_runs_and_unpacks_once(dist: Path, tmp_path: Path) -> None:
+    shell = shell_in(tmp_path)
+    (tmp_path / "dist").symlink_to(dist)
+    ran = shell(shell_lines("One file"))
+    assert ran.returncode == 0, ran.stderr
+    assert "kafkakit 0." in ran.stdout
+    require_working(shell, "./kafkakit.pyz", tmp_path, extra="serve")
+    (unpacked,) = (tmp_path / "home/.cache/kafkakit/program").glob("0.*")
+    assert (unpacked / "kafkakit" / "__pycache__").is_dir(), "what was compiled is kept"
+
+
+@pytest.fixture(scope="module")
+def clean_root(tmp_path_factory: pytest.TempPathFactory) -> CleanRoot:
+    return make_clean_root(tmp_path_factory.mktemp("clean"))
+
+
+def test_the_debian_package_in_a_clean_root(dist: Path, clean_root: CleanRoot, tmp_path: Path) -> None:
+    (package,) = dist.glob("kafkakit_*.deb")
+    home = clean_root.folder / "root"
+    (home / "dist").mkdir()
+    shutil.copy(package, home / "dist")
+    ran = clean_root.run(shell_lines("Debian package"))
+    assert ran.returncode == 0, ran.stderr
+    assert "kafkakit 0." in ran.stdout
+    assert "dependency problems" not in ran.stderr
+    require_working(clean_root.run, "kafkakit", home, extra="registry")
+    ran = clean_root.run("kafkakit registry serve --no-token --dry-run -B 127.0.0.1:1 --timeout 2s")
+    assert "is not installed" not in ran.stderr
+    usr = clean_root.folder / "usr"
+    units = sorted((usr / "lib/systemd/system").glob("kafkakit-*"))
+    require_sound_units(
+        {unit.name: unit.read_text().replace("/usr/bin/kafkakit", "/bin/true") for unit in units}, tmp_path
+    )
+    assert len(units) == 2
+    assert not list((clean_root.folder / "etc").rglob("kafkakit*")), "no unit is enabled"
+    for shell, place in (("bash", "bash-completion/completions/kafkakit"), ("zsh", "zsh/vendor-completions/_kafkakit")):
+        printed = clean_root.run(f"kafkakit completion {shell}").stdout
+        assert (usr / "share" / place).read_text() == printed != ""
+    removed = clean_root.run("dpkg -r kafkakit && test ! -e /usr/lib/kafkakit && test ! -e /usr/bin/kafkakit")
+    assert removed.returncode == 0, removed.stdout + removed.stderr
