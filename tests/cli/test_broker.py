@@ -642,7 +642,7 @@ def test_restart_gate_opens_when_all_are_back_in_sync(desk: BrokerDesk) -> None:
     ran = restart(desk, "gate", "1", "--timeout", "2m")
     assert (ran.code, ran.stdout.splitlines()[1]) == (0, "yes: broker 1 may go down now (4 partitions checked)")
     lines = ran.stderr.splitlines()
-    assert lines[:2] == ["waiting: no broker answers", "waiting: broker 3 not up"]
+    assert lines[:2] == ["waiting: no broker answers", "waiting: broker 3 is not up"]
     assert all(line.startswith("waiting: 4 partitions would have too few replicas in sync") for line in lines[2:])
     assert len(lines) <= 3
 
@@ -661,3 +661,20 @@ def test_restart_gate_ends_with_75_within_its_limit(desk: BrokerDesk) -> None:
         ["waiting: no broker answers", "error: the gate is closed: no broker answers"],
     )
     assert restart(desk, "gate", "x").code == 2
+
+
+def test_what_may_rest_on_a_broker_that_does_not_answer_is_not_known(desk: BrokerDesk) -> None:
+    with_minimum(desk)
+    desk.cluster.hang(3)
+    ran = restart(desk, "check", "1")
+    assert (ran.code, ran.stdout.splitlines()[1:3]) == (
+        75,
+        [
+            "not known: whether broker 1 may go down now",
+            "not known: 4 partitions may rest on broker 3, which does not answer: t/0, t/1, t/2 and 1 more",
+        ],
+    )
+    assert restart(desk, "check", "3").code == 0  # it is in need of one
+    assert restart(desk, "check", "4").code == 0
+    plan = restart(desk, "plan", "--rack", "c")
+    assert (plan.code, "3  it does not answer" in plan.stdout) == (75, True)

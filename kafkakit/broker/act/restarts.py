@@ -67,7 +67,8 @@ def wait_for_gate(
             missing = facts.awaited(ids)
             reason = verdict.reason
             if missing:
-                reason = f"{'brokers' if len(missing) > 1 else 'broker'} {few_of(missing)} not up"
+                several = len(missing) > 1
+                reason = f"broker{'s' if several else ''} {few_of(missing)} {'are' if several else 'is'} not up"
         if reason:
             reasons.tell(f"waiting: {reason}")
         return verdict, reason

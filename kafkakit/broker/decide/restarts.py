@@ -41,8 +41,7 @@ class RestartAnswer(StrEnum):
     @property
     def code(self) -> ExitCode:
         """What a command ends with."""
-        codes = {RestartAnswer.YES: ExitCode.DONE, RestartAnswer.NO: ExitCode.FAILED}
-        return codes.get(self, ExitCode.TRY_LATER)
+        return {"yes": ExitCode.DONE, "no": ExitCode.FAILED}.get(self, ExitCode.TRY_LATER)
 
 
 class RestartObstacle(StrEnum):
@@ -167,6 +166,11 @@ class RestartFacts:
         return tuple(b for b in self.down if b in holding or b in ids)
 
     @property
+    def silent(self) -> frozenset[int]:
+        """The brokers that count as alive but did not answer: they may have died a moment ago."""
+        return frozenset(b.id for b in self.snapshot.brokers if b.is_alive and b.id in self.snapshot.unanswered_brokers)
+
+    @property
     def voters(self) -> tuple[frozenset[int], frozenset[int]]:
         """The controllers with a vote, and those of them that keep up and whose broker, if any, is alive."""
         if self.quorum is None:
@@ -179,12 +183,9 @@ class RestartFacts:
     @property
     def notes(self) -> tuple[str, ...]:
         """What to know of the reading itself."""
-        told = usual_min_isr_words(self.snapshot.min_isr)
-        if self.age_s is not None:
-            age = format_rough_time(self.age_s)
-            told_age = f"the snapshot is {age} old; controllers, and what has changed since, are not checked"
-            return (told_age, told) if told else (told_age,)
-        return (told,) if told else ()
+        age = "" if self.age_s is None else format_rough_time(self.age_s)
+        told = age and f"the snapshot is {age} old; controllers, and what has changed since, are not checked"
+        return tuple(filter(None, (told, usual_min_isr_words(self.snapshot.min_isr))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,12 +247,16 @@ def judge_restart(facts: RestartFacts, ids: Collection[int], *, allow_offline_di
     is_known = table.minimum >= 0
     forbids = (held > 0) & is_known & (table.replicas > table.minimum) & _breaks(table, lost)
     allowed = (held > 0) & is_known & (table.replicas <= table.minimum)
-    unread = np.flatnonzero((held > 0) & ~is_known)
     moves = tuple(m for m, brokers in _moving(facts.snapshot) if not brokers.isdisjoint(ids))
     obstacles = [*_move_words(moves), *_quorum_words(facts, ids)]
     if not allow_offline_dirs:
         obstacles += _offline_words(facts.snapshot.brokers, ids)
-    unknown = _unread_words(facts, unread)
+    unknown = _partition_words(facts, (held > 0) & ~is_known, f"with an ISR or {MIN_ISR} that is not known")
+    silent = sorted(facts.silent.difference(ids))
+    if silent:
+        rests = (held > 0) & is_known & (table.replicas > table.minimum) & ~forbids
+        rests &= table.in_sync - table.counts(mask | table.mask(silent))[1] < table.minimum
+        unknown += _partition_words(facts, rests, f"may rest on broker {few_of(silent)}, which does not answer")
     is_no = bool(forbids.any()) or bool(obstacles)
     return RestartVerdict(
         brokers=tuple(sorted(set(ids))),
@@ -299,16 +304,13 @@ def _forbidding_partitions(facts: RestartFacts, rows: "Ints", left: "Ints") -> t
     return tuple(sorted(found, key=lambda p: (worst.index(p.obstacle), p.left - p.min_isr, p.topic, p.partition)))
 
 
-def _moving(snapshot: ClusterSnapshot) -> list[tuple[Reassignment, frozenset[int]]]:
+def _moving(snapshot: ClusterSnapshot) -> list[tuple[Reassignment, frozenset[int | None]]]:
     """The running moves with the brokers that each copies to, copies from (the leader) or takes the replica of."""
     wanted = {m.topic for m in snapshot.reassignments if m.adding}
     leaders = {(t.name, p.partition): p.leader for t in snapshot.topics if t.name in wanted for p in t.partitions}
-
-    def needed(move: Reassignment) -> frozenset[int]:
-        leader = leaders.get((move.topic, move.partition))
-        return frozenset({*move.adding, *move.removing, *(() if leader is None else (leader,))})
-
-    return [(move, needed(move)) for move in snapshot.reassignments]
+    return [
+        (m, frozenset({*m.adding, *m.removing, leaders.get((m.topic, m.partition))})) for m in snapshot.reassignments
+    ]
 
 
 def _move_words(moves: Sequence[Reassignment]) -> Iterator[str]:
@@ -338,13 +340,11 @@ def _offline_words(brokers: Sequence[Broker], ids: Collection[int]) -> Iterator[
             yield f"broker {broker.id} has an offline log dir and may not come back with its copies: {shorten(paths)}"
 
 
-def _unread_words(facts: RestartFacts, rows: "Ints") -> list[str]:
-    words = []
-    if len(rows):
-        names = shorten([facts.table.name(row) for row in rows[:SHOWN_KINDS].tolist()], len(rows))
-        what = f"ISR or {MIN_ISR}" if facts.snapshot.min_isr else f"the {MIN_ISR} that brokers use"
-        words.append(f"{what} of {count_of(len(rows), 'partition')} not known: {names}")
-    return words
+def _partition_words(facts: RestartFacts, rows: "Bools", words: str) -> list[str]:
+    """A sentence about these partitions; none without any."""
+    names = [facts.table.name(row) for row in rows.nonzero()[0][:SHOWN_KINDS].tolist()]
+    count = int(rows.sum())
+    return [f"{count_of(count, 'partition')} {words}: {shorten(names, count)}"] if names else []
 
 
 def _own_notes(facts: RestartFacts, ids: Collection[int]) -> Iterator[str]:
@@ -459,6 +459,8 @@ def _find_blocked(facts: RestartFacts, ids: Sequence[int], *, allow_offline_dirs
     for broker in ids:
         if broker in down:
             block(broker, "it is down: start it first")
+        elif broker in facts.silent:
+            block(broker, "it does not answer", is_unknown=True)
     needs = (table.minimum >= 0) & (table.replicas > table.minimum)
     now, one_more = needs & (table.in_sync < table.minimum), needs & (table.in_sync == table.minimum)
     for rows, ats, mask, words in (

@@ -1,9 +1,11 @@
 """Restarts of brokers against an oracle that is written from the text of the rule, and plans against all plans."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import combinations
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -53,7 +55,7 @@ def random_copies(random: Random, brokers: int, partitions: int) -> list[Copies]
     return found
 
 
-def facts_of(brokers: int, partitions: list[Copies], racks: int = 0, **changes: object) -> RestartFacts:
+def facts_of(brokers: int, partitions: Sequence[Copies], racks: int = 0, **changes: Any) -> RestartFacts:
     """A cluster with a topic for each partition; each minimum is the topic's own, or the brokers' where it is 2."""
     topics = tuple(
         Topic(
@@ -78,7 +80,7 @@ def facts_of(brokers: int, partitions: list[Copies], racks: int = 0, **changes: 
     return changed(RestartFacts(snapshot=snapshot, table=restart_table(snapshot)), **changes)
 
 
-def changed(facts: RestartFacts, **changes: object) -> RestartFacts:
+def changed(facts: RestartFacts, **changes: Any) -> RestartFacts:
     """Facts with other fields of the snapshot, or of themselves."""
     own = {name: changes.pop(name) for name in ("quorum", "controller") if name in changes}
     snapshot = replace(facts.snapshot, **changes)
@@ -104,7 +106,7 @@ def test_answers_equal_the_oracle_on_2000_clusters() -> None:
     assert answers[RestartAnswer.NO] > 1000
 
 
-def fewest_rounds(brokers: list[int], partitions: list[Copies], at_once: int) -> int:
+def fewest_rounds(brokers: list[int], partitions: Sequence[Copies], at_once: int) -> int:
     """By trying every allowed round on every set of brokers that is left."""
     sizes = range(1, min(at_once, len(brokers)) + 1)
     allowed = [
@@ -146,7 +148,7 @@ def test_plans_are_allowed_complete_and_at_their_bound() -> None:
 
 
 def test_rack_by_rack_where_it_takes_no_more_rounds_and_the_controller_last() -> None:
-    partitions: list[Copies] = [((a, b, c), (a, b, c), 2) for a in (3, 6, 9) for b in (1, 4, 7) for c in (2, 5, 8)]
+    partitions: Sequence[Copies] = [((a, b, c), (a, b, c), 2) for a in (3, 6, 9) for b in (1, 4, 7) for c in (2, 5, 8)]
     quorum = Quorum(leader=1, voters=tuple(Voter(id=v, behind_ms=0) for v in (1, 2, 3)))
     facts = facts_of(9, partitions, racks=3, quorum=quorum, controller=1)
     plan = plan_restarts(facts, range(1, 10), 3)
@@ -160,7 +162,7 @@ def test_rack_by_rack_where_it_takes_no_more_rounds_and_the_controller_last() ->
 
 
 def test_worst_first_and_what_is_allowed_is_counted() -> None:
-    partitions: list[Copies] = [
+    partitions: Sequence[Copies] = [
         ((1, 2, 3), (1, 2), 2),
         ((1, 2, 3), (1,), 2),
         ((1, 2, 3), (1,), 1),
@@ -185,7 +187,7 @@ def test_what_is_not_known_is_never_a_yes() -> None:
     verdict = judge_restart(no_default, (1,))
     assert verdict.answer is RestartAnswer.UNKNOWN
     assert verdict.answer.code is ExitCode.TRY_LATER
-    assert verdict.unknown == ("the min.insync.replicas that brokers use of 1 partition not known: t00/0",)
+    assert verdict.unknown == ("1 partition with an ISR or min.insync.replicas that is not known: t00/0",)
     (topic,) = facts.snapshot.topics
     no_isr = changed(facts, topics=(replace(topic, partitions=(replace(topic.partitions[0], isr=None),)),))
     assert judge_restart(no_isr, (1,)).answer is RestartAnswer.UNKNOWN
