@@ -340,7 +340,7 @@ class RestartChoice:
         from kafkakit.core.errors import UsageError
         from kafkakit.core.query import brokers_where
         from kafkakit.core.selection import parse_broker_list
-        from kafkakit.core.text import few_of
+        from kafkakit.core.text import few_of, shown_name
 
         if sum(map(bool, (self.everything, self.rack, self.brokers))) != 1:
             raise UsageError("give one of --all, --rack RACK and --brokers BROKERS")
@@ -350,7 +350,7 @@ class RestartChoice:
         if self.rack:
             found = tuple(b.id for b in facts.snapshot.brokers if b.rack == self.rack)
             if not found:
-                racks = sorted({b.rack for b in facts.snapshot.brokers if b.rack})
+                racks = sorted({shown_name(b.rack) for b in facts.snapshot.brokers if b.rack})
                 raise UsageError(f"no broker is in rack {self.rack!r}", hint=f"the racks are {few_of(racks)}")
             return found
         wanted = parse_broker_list(self.brokers, "--brokers")

@@ -20,7 +20,7 @@ from kafkakit.core.errors import ExitCode, UsageError
 from kafkakit.core.findings import MIN_ISR, min_isr_of, shorten, usual_min_isr_words
 from kafkakit.core.model import Broker, ClusterSnapshot, Reassignment
 from kafkakit.core.quantities import count_of, format_rough_time
-from kafkakit.core.text import few_of, shown_name
+from kafkakit.core.text import few_of, sanitize, shown_name
 
 if TYPE_CHECKING:
     from kafkakit.core.columns import Bools, Ints
@@ -351,7 +351,7 @@ def _own_notes(facts: RestartFacts, ids: Collection[int]) -> Iterator[str]:
     for broker in facts.snapshot.brokers:
         if broker.id in ids and broker.is_alive and not broker.log_dirs:
             why = broker.log_dirs_error or facts.snapshot.unanswered_brokers.get(broker.id, "not read")
-            yield f"log dirs of broker {broker.id} are not known: {why}"
+            yield f"log dirs of broker {broker.id} are not known: {sanitize(why)}"
     down = facts.down
     if down:
         yield f"{'broker' if len(down) == 1 else 'brokers'} down now: {few_of(down)}"
