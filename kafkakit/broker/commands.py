@@ -1,19 +1,26 @@
 """`kafkakit broker`: empty a broker (`drain`), `replace` it, `decommission` it for good, bring it back (`rejoin`).
 
-The options of every run are in `cli/run_options.py`.
+`restart-check`, `restart-plan` and `restart-gate` say which brokers may go down together. The options of every run are
+in `cli/run_options.py`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.broker.decide.operation import BrokerOperationKind, ElectionPace, OperationGoal, broker_ids
+from kafkakit.broker.decide.operation import (
+    BrokerOperationKind,
+    ElectionPace,
+    OperationGoal,
+    broker_ids,
+)
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
-from kafkakit.cli.completion import BROKER_IDS
+from kafkakit.cli.completion import BROKER_CHOICE, BROKER_IDS
 from kafkakit.cli.context import given_words
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Consent, ExecutionOptions
@@ -27,7 +34,11 @@ from kafkakit.core.options import (
     typed_as,
 )
 
-app = new_group("Drain, replace, decommission and rejoin brokers, each in one resumable step.")
+if TYPE_CHECKING:
+    from kafkakit.broker.decide.restarts import RestartFacts
+
+MOST_AT_ONCE = 10_000
+app = new_group("Drain, replace, decommission, rejoin and safely restart brokers.")
 
 Comers = Annotated[str, typer.Argument(**BROKER_IDS, help="The brokers that came back.")]
 Replacement = Annotated[
@@ -264,3 +275,157 @@ def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, executio
         rejoining = Rejoin(session.admin, session.clock, cli.output, records, runner, elections, request)
         outcome = rejoining.run(record)
     finish(cli, outcome_report(outcome))
+
+
+Chosen = Annotated[list[str], typer.Argument(**BROKER_IDS, help="The brokers that are to go down together.")]
+Snapshot = Annotated[
+    Path | None, typer.Option(help="Read this cluster-snapshot file instead of a live cluster.", metavar="FILE")
+]
+OfflineDirs = Annotated[
+    bool,
+    typer.Option(
+        "--allow-offline-dirs",
+        help="Allow it for brokers with an offline log dir, such as after its disk was replaced.",
+    ),
+]
+
+
+@app.command("restart-check", cls=CliCommand, short_help="May these brokers go down together now?")
+@with_option_groups
+def restart_check(
+    ctx: typer.Context, brokers: Chosen, snapshot: Snapshot = None, allow_offline_dirs: OfflineDirs = False
+) -> int:
+    """Say whether brokers may go down together now, with the partitions that forbid it.
+
+    A partition with more replicas than min.insync.replicas forbids it if fewer than that are in sync, or would be.
+    So do running moves to or from the brokers, offline log dirs, and too few controllers left. Exits with 0 for yes,
+    1 for no, 75 if it is not known. Reads only.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod broker restart-check 1004
+    kafkakit --profile prod broker restart-check 1001,1004,1007 -o json
+    kafkakit broker restart-check 1004 --snapshot prod.json
+    """
+    from kafkakit.broker.act.restarts import read_restart_facts
+    from kafkakit.broker.decide.restarts import judge_restart
+    from kafkakit.broker.report import restart_check_report
+    from kafkakit.cli.session import finish, open_session
+
+    cli, ids = cli_context(ctx), _several_ids(brokers)
+    with open_session(cli, read_only=True) as session:
+        facts = read_restart_facts(session, snapshot)
+    cli.cluster_id = facts.snapshot.cluster_id
+    facts.require_known(ids)
+    verdict = judge_restart(facts, ids, allow_offline_dirs=allow_offline_dirs)
+    return finish(cli, restart_check_report(facts, verdict, cli.program))
+
+
+def _several_ids(words: list[str]) -> tuple[int, ...]:
+    return broker_ids(",".join(words), "ID", most=MOST_AT_ONCE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartChoice:
+    """Which brokers are to be restarted, and how many at once."""
+
+    everything: bool = option(False, "--all", help="All brokers.")
+    rack: str = option("", "--rack", metavar="RACK", help="The brokers of this rack.")
+    brokers: str = option("", "--brokers", **BROKER_CHOICE, help="These brokers.")
+    at_once: int = option(1, "--at-once", min=1, metavar="N", help="At most this many brokers in a round.")
+
+    def resolve(self, facts: RestartFacts) -> tuple[int, ...]:
+        """The ids; `UsageError` for a choice that is empty or names what there is not."""
+        from kafkakit.core.errors import UsageError
+        from kafkakit.core.query import brokers_where
+        from kafkakit.core.selection import parse_broker_list
+        from kafkakit.core.text import few_of, shown_name
+
+        if sum(map(bool, (self.everything, self.rack, self.brokers))) != 1:
+            raise UsageError("give one of --all, --rack RACK and --brokers BROKERS")
+        known = facts.table.brokers.tolist()
+        if self.everything:
+            return tuple(known)
+        if self.rack:
+            found = tuple(b.id for b in facts.snapshot.brokers if b.rack == self.rack)
+            if not found:
+                racks = sorted({shown_name(b.rack) for b in facts.snapshot.brokers if b.rack})
+                raise UsageError(f"no broker is in rack {self.rack!r}", hint=f"the racks are {few_of(racks)}")
+            return found
+        wanted = parse_broker_list(self.brokers, "--brokers")
+        if wanted.where is not None:
+            ids = tuple(sorted(brokers_where(facts.snapshot, wanted.where, missing=True)))
+        else:
+            holding = frozenset(facts.table.brokers[facts.table.replica_at].tolist())
+            ids = wanted.resolve(holding, frozenset(known))
+        facts.require_known(ids)
+        if not ids:
+            raise UsageError("--brokers names no broker", hint=f"the brokers are {few_of(known)}")
+        return ids
+
+
+@app.command("restart-plan", cls=CliCommand, short_help="Plan rounds of brokers that may go down together.")
+@with_option_groups
+def restart_plan(
+    ctx: typer.Context, choice: RestartChoice, snapshot: Snapshot = None, allow_offline_dirs: OfflineDirs = False
+) -> int:
+    """Plan a rolling restart: the fewest rounds of brokers that may go down together, and a proven bound.
+
+    Each round is allowed by `restart-check` as long as all brokers are back in sync before it, which `restart-gate`
+    waits for. Rack by rack if that takes no more rounds; the active controller is in the last round. Exits with 1
+    when brokers cannot be restarted now, which are listed with the reason, and with 75 when that is not known.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod broker restart-plan --all --at-once 3
+    kafkakit --profile prod broker restart-plan --rack a --at-once 10
+    kafkakit broker restart-plan --all --at-once 3 --snapshot prod.json -o json
+    """
+    from kafkakit.broker.act.restarts import read_restart_facts
+    from kafkakit.broker.decide.restarts import plan_restarts
+    from kafkakit.broker.report import restart_plan_report
+    from kafkakit.cli.session import finish, open_session
+
+    cli = cli_context(ctx)
+    with open_session(cli, read_only=True) as session:
+        facts = read_restart_facts(session, snapshot)
+    cli.cluster_id = facts.snapshot.cluster_id
+    ids = choice.resolve(facts)
+    plan = plan_restarts(facts, ids, choice.at_once, allow_offline_dirs=allow_offline_dirs)
+    return finish(cli, restart_plan_report(facts, plan, cli.program))
+
+
+@app.command("restart-gate", cls=CliCommand, short_help="Wait until these brokers may go down together.")
+@with_option_groups
+def restart_gate(ctx: typer.Context, brokers: Chosen, allow_offline_dirs: OfflineDirs = False) -> int:
+    """Wait until all brokers are up and `restart-check` allows these to go down; for scripts and preStop hooks.
+
+    Exits with 0 then, and with 75 when that does not come about within --timeout (10 minutes if it is not given), or
+    the cluster does not answer. Each new reason to wait is a line on stderr. Reads only.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod broker restart-gate 1004 --timeout 15m
+    kafkakit --profile prod broker restart-gate 1001,1004,1007 && kubectl delete pod kafka-1 kafka-4 kafka-7
+    """
+    from kafkakit.broker.act.restarts import GATE_LIMIT_S, wait_for_gate
+    from kafkakit.broker.report import restart_gate_report
+    from kafkakit.cli.session import finish, open_session
+    from kafkakit.core.text import shell_command
+
+    cli, ids = cli_context(ctx), _several_ids(brokers)
+    check = str(shell_command("broker restart-check", ",".join(map(str, ids)), program=cli.program))
+
+    def say(line: str) -> None:
+        cli.output.say(line)
+        cli.operation_words = (f"the gate is closed: {line.removeprefix('waiting: ')}", check)
+
+    cli.operation_words = ("the gate is closed: the cluster has not answered yet", check)
+    limit_s = GATE_LIMIT_S if cli.timeout_s is None else cli.timeout_s
+    with open_session(cli, read_only=True) as session:
+        verdict = wait_for_gate(session, ids, limit_s, say, allow_offline_dirs=allow_offline_dirs)
+        cli.cluster_id = session.cluster_id
+    return finish(cli, restart_gate_report(verdict))

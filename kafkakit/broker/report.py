@@ -4,12 +4,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kafkakit.broker.decide.operation import BrokerCounts, BrokerOperationKind
+from kafkakit.broker.decide.restarts import RestartAnswer, RestartFacts, RestartPlan, RestartRound, RestartVerdict
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.quantities import count_of, format_bytes, format_rough_time
-from kafkakit.core.text import few_of
+from kafkakit.core.text import few_of, shell_command
 from kafkakit.execution.decide.runs import RunOutcome
-from kafkakit.report.report import NextCommands, Part, Remarks, Report, ResultTable, attributes
+from kafkakit.report.report import DeferredItems, NextCommands, Part, Remarks, Report, ResultTable, attributes
 
+SHOWN_PARTITIONS = 20
+VERDICT_COLUMNS = ("partition", "in_sync", "left", "min_isr", "replicas", "isr", "why")
+ROUND_COLUMNS = ("round", "count", "rack", "brokers")
 COLUMNS = ("broker", "state", "rack", "replicas", "leaders", "out_of_sync")
 
 
@@ -144,3 +148,141 @@ def outcome_data(outcome: BrokerOutcome) -> dict[str, object]:
 def outcome_rows(outcome: BrokerOutcome) -> tuple[tuple[object, ...], ...]:
     """One row a broker, in `COLUMNS`."""
     return tuple((b.broker, b.state.value, b.rack, b.replicas, b.leaders, b.out_of_sync) for b in outcome.brokers)
+
+
+def restart_check_report(facts: RestartFacts, verdict: RestartVerdict, program: str) -> Report:
+    """May brokers go down together now? For people 20 partitions that forbid it, for programs all."""
+    rows = [(p.name, len(p.isr), p.left, p.min_isr, p.replicas, p.isr, p.obstacle.value) for p in verdict.partitions]
+    table = ResultTable(VERDICT_COLUMNS, rows, empty="", most=SHOWN_PARTITIONS)
+    return Report(
+        command="broker restart-check",
+        data=restart_check_data(facts, verdict),
+        sections=_check_sections(facts, verdict, table, program),
+        table=table,
+        code=verdict.answer.code,
+    )
+
+
+def restart_gate_report(verdict: RestartVerdict) -> Report:
+    """The answer of a gate that has opened."""
+    return Report(
+        command="broker restart-gate",
+        data={"answer": verdict.answer.value, **attributes(verdict, "brokers stalled leaderless checked notes")},
+        sections=(_answer_line(verdict), *_allowed_notes(verdict)),
+    )
+
+
+def _answer_line(verdict: RestartVerdict) -> str:
+    several = len(verdict.brokers) > 1
+    brokers = f"{'brokers' if several else 'broker'} {few_of(verdict.brokers)}"
+    together = " together" if several else ""
+    if verdict.answer is RestartAnswer.YES:
+        checked = count_of(verdict.checked, "partition")
+        return f"yes: {brokers} may go down{together} now ({checked} checked)"
+    if verdict.answer is RestartAnswer.UNKNOWN:
+        return f"not known: whether {brokers} may go down{together} now"
+    found = [count_of(len(verdict.partitions), "partition")] if verdict.partitions else []
+    found += [count_of(len(verdict.obstacles), "other obstacle")] if verdict.obstacles else []
+    return f"no: {brokers} must not go down{together} now: {' and '.join(found)}"
+
+
+def _allowed_notes(verdict: RestartVerdict) -> Iterator[Part]:
+    notes = []
+    if verdict.stalled:
+        count = count_of(verdict.stalled, "partition")
+        notes.append(f"{count} with no more replicas than min.insync.replicas: writes with acks=all stall meanwhile")
+    if verdict.leaderless:
+        notes.append(f"{count_of(verdict.leaderless, 'partition')} of these without a leader meanwhile")
+    yield Remarks("note", (*notes, *verdict.notes))
+
+
+def _check_sections(facts: RestartFacts, verdict: RestartVerdict, table: ResultTable, program: str) -> Iterator[Part]:
+    yield _answer_line(verdict)
+    yield Remarks("obstacle", verdict.obstacles)
+    yield Remarks("not known", verdict.unknown)
+    yield table
+    yield from _allowed_notes(verdict)
+    if verdict.answer is RestartAnswer.NO and len(verdict.brokers) > 1:
+        listed, at_once = _joined_ids(verdict.brokers), len(verdict.brokers)
+        plan = shell_command("broker restart-plan", program=program, brokers=listed, at_once=at_once)
+        yield NextCommands((str(plan),), "to restart them in rounds:")
+    elif verdict.answer is RestartAnswer.NO and facts.age_s is None:
+        gate = shell_command("broker restart-gate", _joined_ids(verdict.brokers), program=program)
+        yield NextCommands((str(gate),), "to wait until it may:")
+
+
+def restart_check_data(facts: RestartFacts, verdict: RestartVerdict) -> dict[str, object]:
+    """The answer for programs."""
+    return {
+        "cluster_id": facts.snapshot.cluster_id,
+        "answer": verdict.answer.value,
+        "brokers": list(verdict.brokers),
+        "partitions": DeferredItems(
+            lambda: (
+                attributes(p, "topic partition replicas isr left min_isr") | {"why": p.obstacle.value}
+                for p in verdict.partitions
+            )
+        ),
+        **attributes(verdict, "obstacles unknown"),
+        "moves": [attributes(m, "topic partition replicas adding removing") for m in verdict.moves],
+        **attributes(verdict, "stalled leaderless checked notes"),
+        "snapshot_age_s": None if facts.age_s is None else round(facts.age_s),
+    }
+
+
+def restart_plan_report(facts: RestartFacts, plan: RestartPlan, program: str) -> Report:
+    """Rounds of brokers that may go down together, and the brokers that cannot be restarted now."""
+    rows = [(n, len(r.brokers), r.rack, r.brokers) for n, r in enumerate(plan.rounds, 1)]
+    table = ResultTable(ROUND_COLUMNS, rows, empty="")
+    return Report(
+        command="broker restart-plan",
+        data=restart_plan_data(facts, plan),
+        sections=_plan_sections(plan, table, program),
+        table=table,
+        code=plan.code,
+    )
+
+
+def _plan_sections(plan: RestartPlan, table: ResultTable, program: str) -> Iterator[Part]:
+    rounds, brokers = len(plan.rounds), sum(len(r.brokers) for r in plan.rounds)
+    racks = ", rack by rack" if plan.by_rack else ""
+    proof = f"no plan has fewer than {plan.bound}" if rounds else "no broker can be restarted now"
+    what = f"{count_of(rounds, 'round')} for {count_of(brokers, 'broker')}"
+    yield f"{what}, at most {plan.at_once} at once{racks}; {proof}"
+    yield table
+    if any(r.has_controller for r in plan.rounds):
+        yield f"round {rounds} has the active controller"
+    yield ResultTable(
+        ("broker", "why"), [(b.broker, b.reason) for b in plan.blocked], title="cannot be restarted now:", empty=""
+    )
+    yield Remarks("note", plan.notes)
+    yield from _round_commands(plan.rounds, program)
+
+
+def _round_commands(rounds: tuple[RestartRound, ...], program: str) -> Iterator[Part]:
+    def command(verb: str, brokers: tuple[int, ...]) -> str:
+        return str(shell_command(f"broker {verb}", _joined_ids(brokers), program=program))
+
+    if not rounds:
+        return
+    yield NextCommands((command("restart-check", rounds[0].brokers),), "before round 1:")
+    if len(rounds) > 1:
+        what = "after round 1, before round 2 (and so on with each round):"
+        yield NextCommands((command("restart-gate", rounds[1].brokers),), what)
+    yield NextCommands((command("restart-gate", rounds[-1].brokers),), "after the last round, to see all back:")
+
+
+def _joined_ids(brokers: tuple[int, ...]) -> str:
+    return ",".join(map(str, brokers))
+
+
+def restart_plan_data(facts: RestartFacts, plan: RestartPlan) -> dict[str, object]:
+    """The plan for programs."""
+    return {
+        "cluster_id": facts.snapshot.cluster_id,
+        **attributes(plan, "at_once bound by_rack"),
+        "rounds": [attributes(r, "brokers rack has_controller") for r in plan.rounds],
+        "blocked": [attributes(b, "broker reason is_unknown") for b in plan.blocked],
+        **attributes(plan, "notes"),
+        "snapshot_age_s": None if facts.age_s is None else round(facts.age_s),
+    }

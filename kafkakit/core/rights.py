@@ -42,7 +42,14 @@ def _rights(**operations: str) -> Rights:
 
 LOOK = CommandRights(
     name="snapshots and plans",
-    commands=("snapshot", "topicmappr", "metricsfetcher fetch"),
+    commands=(
+        "snapshot",
+        "topicmappr",
+        "metricsfetcher fetch",
+        "broker restart-check",
+        "broker restart-plan",
+        "broker restart-gate",
+    ),
     rights=_rights(cluster="describe", topics="describe describe_configs"),
     note="not with --snapshot, which needs no cluster; on all topics, since a plan that lacks one would be wrong; "
     "metricsfetcher --to topic:NAME also needs CREATE and WRITE on that topic, and show --from topic:NAME READ",

@@ -510,3 +510,171 @@ def test_what_resume_finished_of_an_operation_is_named_and_not_done_again(desk: 
     assert json.loads(record.read_bytes())["stage"] == "undone"
     assert desk.lists()[3] == (5, 3, 4)
     assert {n: desk.lists()[n] for n in (0, 1, 2)} == {n: before[n] for n in (0, 1, 2)}
+
+
+def restart(desk: BrokerDesk, verb: str, *words: str) -> Ran:
+    return desk.home.run("--profile", "p", "broker", f"restart-{verb}", *words)
+
+
+def with_minimum(desk: BrokerDesk) -> BrokerDesk:
+    desk.cluster.topics["t"].configs["min.insync.replicas"] = "2"
+    return desk
+
+
+def test_restart_check_says_yes_or_names_what_forbids_it(desk: BrokerDesk) -> None:
+    with_minimum(desk)
+    yes = restart(desk, "check", "1")
+    assert (yes.code, yes.stdout.splitlines()) == (
+        0,
+        ["cluster fake-cluster (profile p)", "yes: broker 1 may go down now (4 partitions checked)"],
+    )
+    no = restart(desk, "check", "1", "2")
+    assert (no.code, no.stdout.splitlines()[1:]) == (
+        1,
+        [
+            "no: brokers 1, 2 must not go down together now: 3 partitions",
+            "PARTITION  IN-SYNC  LEFT  MIN-ISR  REPLICAS  ISR    WHY",
+            "t/0              3     1        2  1,2,3     1,2,3  too few left in sync",
+            "t/1              3     1        2  2,3,1     2,3,1  too few left in sync",
+            "t/2              3     1        2  3,1,2     3,1,2  too few left in sync",
+            "to restart them in rounds:",
+            "kafkakit --profile p broker restart-plan --brokers 1,2 --at-once 2",
+        ],
+    )
+    desk.cluster.add_topic("many", dict.fromkeys(range(30), (1, 3, 4)), configs={"min.insync.replicas": "3"})
+    desk.cluster.add_topic("few", dict.fromkeys(range(30), (1, 3)), configs={"min.insync.replicas": "1"})
+    shown, data = restart(desk, "check", "1,3"), restart(desk, "check", "1,3", "-o", "json")
+    assert (shown.code, data.code, data.json["answer"]) == (1, 1, "no")
+    assert "... and 14 more (all of them with -o tsv)" in shown.stdout
+    assert "note: 30 partitions with no more replicas than min.insync.replicas" in shown.stdout
+    assert len(data.json["partitions"]) == 34
+    assert data.json["partitions"][0] == {
+        "topic": "few",
+        "partition": 0,
+        "replicas": [1, 3],
+        "isr": [1, 3],
+        "left": 0,
+        "min_isr": 1,
+        "why": "none left in sync",
+    }
+    assert (data.json["stalled"], data.json["checked"], data.json["snapshot_age_s"]) == (30, 64, None)
+    assert len(restart(desk, "check", "1,3", "-o", "tsv").stdout.splitlines()) == 34
+    assert desk.cluster.calls == []
+
+
+def test_restart_check_of_moves_and_of_a_cluster_that_is_away(desk: BrokerDesk) -> None:
+    desk.cluster.reassign({TopicPartition("t", 3): (1, 3, 4)})
+    moved = restart(desk, "check", "4")
+    assert moved.code == 1
+    assert "obstacle: 1 running move to or from what is to go down: t/3" in moved.stdout
+    assert moved.stdout.splitlines()[-1] == "kafkakit --profile p broker restart-gate 4"
+    assert restart(desk, "check", "4", "-o", "json").json["moves"][0]["adding"] == [4]
+    desk.cluster.fail_next("snapshot", TryLaterError("no broker answers"))
+    assert restart(desk, "check", "1").code == 75
+    desk.cluster.fail_next("quorum", TryLaterError("no broker answers"))
+    assert restart(desk, "plan", "--all").code == 75
+
+
+def test_restart_check_and_plan_of_a_snapshot_say_its_age(desk: BrokerDesk) -> None:
+    with_minimum(desk)
+    assert desk.home.run("--profile", "p", "snapshot", "--output-file", "s.json").code == 0
+    desk.clock.advance(4020)
+    desk.cluster.kill(2)
+    note = "note: the snapshot is 1h 7m old; controllers, and what has changed since, are not checked"
+    for verb, words in (("check", ("1",)), ("plan", ("--all", "--at-once", "2"))):
+        ran = desk.home.run("broker", f"restart-{verb}", *words, "--snapshot", "s.json")
+        assert (ran.code, note in ran.stdout.splitlines()) == (0, True), ran.stdout + ran.stderr
+    assert restart(desk, "check", "1").code == 1
+    old = json.loads((desk.home.work / "s.json").read_bytes())
+    del old["min_isr"], old["topics"][0]["configs"]
+    (desk.home.work / "s.json").write_text(json.dumps(old))
+    unknown = desk.home.run("broker", "restart-check", "1", "--snapshot", "s.json")
+    assert (unknown.code, unknown.stdout.splitlines()[1]) == (75, "not known: whether broker 1 may go down now")
+
+
+def test_restart_plan_shows_rounds_bound_and_commands(desk: BrokerDesk) -> None:
+    with_minimum(desk)
+    ran = restart(desk, "plan", "--all", "--at-once", "2")
+    assert (ran.code, ran.stdout.splitlines()[1:]) == (
+        0,
+        [
+            "3 rounds for 5 brokers, at most 2 at once, rack by rack; no plan has fewer than 3",
+            "ROUND  COUNT  RACK  BROKERS",
+            "    1      2  b     2,5",
+            "    2      1  c     3",
+            "    3      2  a     1,4",
+            "round 3 has the active controller",
+            "before round 1:",
+            "kafkakit --profile p broker restart-check 2,5",
+            "after round 1, before round 2 (and so on with each round):",
+            "kafkakit --profile p broker restart-gate 3",
+            "after the last round, to see all back:",
+            "kafkakit --profile p broker restart-gate 1,4",
+        ],
+    )
+    data = restart(desk, "plan", "--brokers", "where rack = a", "--at-once", "2", "-o", "json").json
+    assert (data["bound"], [r["brokers"] for r in data["rounds"]], data["blocked"]) == (1, [[1, 4]], [])
+    assert restart(desk, "plan", "--rack", "b", "-o", "tsv").stdout == "1\t1\tb\t2\n2\t1\tb\t5\n"
+    desk.cluster.kill(3)
+    less = restart(desk, "plan", "--all", "-o", "json")
+    assert (less.code, [r["brokers"] for r in less.json["rounds"]]) == (1, [[4]])
+    assert {b["broker"]: b["reason"] for b in less.json["blocked"]} == {
+        1: "t/0 (and 3 more) would have fewer in sync than its minimum",
+        2: "t/0 (and 2 more) would have fewer in sync than its minimum",
+        3: "it is down: start it first",
+        5: "t/3 would have fewer in sync than its minimum",
+    }
+    for words in ((), ("--all", "--rack", "a"), ("--rack", "nosuch"), ("--brokers", "9"), ("--all", "--at-once", "0")):
+        assert restart(desk, "plan", *words).code == 2, words
+
+
+def test_restart_gate_opens_when_all_are_back_in_sync(desk: BrokerDesk) -> None:
+    with_minimum(desk)
+    assert restart(desk, "gate", "1").code == 0
+    desk.cluster.kill(3)
+    desk.cluster.fail_next("snapshot", TryLaterError("no broker answers"), times=2)
+
+    def revive(_: float) -> None:
+        if desk.clock.elapsed > 60:
+            desk.cluster.revive(3)
+
+    desk.clock.on_sleep.append(revive)
+    ran = restart(desk, "gate", "1", "--timeout", "2m")
+    assert (ran.code, ran.stdout.splitlines()[1]) == (0, "yes: broker 1 may go down now (4 partitions checked)")
+    lines = ran.stderr.splitlines()
+    assert lines[:2] == ["waiting: no broker answers", "waiting: broker 3 is not up"]
+    assert all(line.startswith("waiting: 4 partitions would have too few replicas in sync") for line in lines[2:])
+    assert len(lines) <= 3
+
+
+def test_restart_gate_ends_with_75_within_its_limit(desk: BrokerDesk) -> None:
+    with_minimum(desk)
+    before = desk.clock.elapsed
+    both = restart(desk, "gate", "1,2", "--timeout", "30s")
+    assert (both.code, both.stdout) == (75, "")
+    assert both.stderr.splitlines()[-1].startswith("error: the gate is closed: 3 partitions would have too few")
+    assert 25 <= desk.clock.elapsed - before <= 40
+    desk.cluster.fail_next("snapshot", TryLaterError("no broker answers"), times=1000)
+    away = restart(desk, "gate", "1")
+    assert (away.code, away.stderr.splitlines()) == (
+        75,
+        ["waiting: no broker answers", "error: the gate is closed: no broker answers"],
+    )
+    assert restart(desk, "gate", "x").code == 2
+
+
+def test_what_may_rest_on_a_broker_that_does_not_answer_is_not_known(desk: BrokerDesk) -> None:
+    with_minimum(desk)
+    desk.cluster.hang(3)
+    ran = restart(desk, "check", "1")
+    assert (ran.code, ran.stdout.splitlines()[1:3]) == (
+        75,
+        [
+            "not known: whether broker 1 may go down now",
+            "not known: 4 partitions may rest on broker 3, which does not answer: t/0, t/1, t/2 and 1 more",
+        ],
+    )
+    assert restart(desk, "check", "3").code == 0  # it is in need of one
+    assert restart(desk, "check", "4").code == 0
+    plan = restart(desk, "plan", "--rack", "c")
+    assert (plan.code, "3  it does not answer" in plan.stdout) == (75, True)

@@ -210,7 +210,7 @@ metricsfetcher: show unit
 topic: describe list
 partition: describe list
 group: describe list
-broker: describe list
+broker: describe list restart-check restart-gate restart-plan
 cluster: describe
 acl: list
 quota: list

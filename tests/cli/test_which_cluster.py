@@ -259,6 +259,9 @@ broker drain 1
 broker replace 1 --with 2
 broker decommission 1
 broker rejoin 1
+broker restart-check 1
+broker restart-plan --all
+broker restart-gate 1
 metricsfetcher fetch
 registry topics
 registry brokers

@@ -180,3 +180,57 @@ def test_a_stopped_broker_is_taken_off_the_list_and_left_out_of_plans_until_then
     back = planned()
     assert "is left out" not in back.stderr
     assert str(D) in back.stdout
+
+
+def test_restart_check_and_gate_follow_a_broker_that_dies_and_returns(cluster: SandboxCluster) -> None:
+    with closing(cluster.open_admin()) as admin:
+        until(lambda: len(alive(admin)) == 3)
+        quorum = admin.quorum()
+        voters_first = sorted(alive(admin), key=lambda b: (b not in (quorum.ids if quorum else ()), b))
+        first, second, last = voters_first  # the last one is not needed by the controllers
+        assert admin.create_topic("guarded", {0: (first, second, last), 1: (second, last, first)}, MIN_TWO) is None
+        becomes(lambda: in_sync(admin, "guarded"), {0: {first, second, last}, 1: {first, second, last}})
+        yes = restart(cluster, "check", str(second))
+        assert (yes.returncode, yes.stdout.splitlines()[1]) == (
+            0,
+            f"yes: broker {second} may go down now (2 partitions checked)",
+        ), yes.stdout + yes.stderr
+        plan = restart(cluster, "plan", "--all", "--at-once", "3", "-o", "json")
+        assert (plan.returncode, json.loads(plan.stdout)["bound"]) == (0, 3), plan.stdout + plan.stderr
+        try:
+            cluster.kill(last)
+            becomes(lambda: in_sync(admin, "guarded"), {0: {first, second}, 1: {first, second}})
+            no = restart(cluster, "check", str(second), "-o", "json")
+            found = json.loads(no.stdout)
+            assert (no.returncode, found["answer"], found["checked"]) == (1, "no", 2)
+            assert [(p["topic"], p["partition"], p["left"]) for p in found["partitions"]] == [
+                ("guarded", 0, 1),
+                ("guarded", 1, 1),
+            ]
+            closed = restart(cluster, "gate", str(second), "--timeout", "8s")
+            assert closed.returncode == 75, closed.stdout + closed.stderr
+            assert "the gate is closed" in closed.stderr
+        finally:
+            cluster.restart(last)
+        opened = restart(cluster, "gate", str(second), "--timeout", "200s")
+        assert opened.returncode == 0, opened.stderr
+        becomes(lambda: in_sync(admin, "guarded"), {0: {first, second, last}, 1: {first, second, last}})
+        assert admin.delete_topic("guarded") is None
+
+
+MIN_TWO = {"min.insync.replicas": "2"}
+
+
+def in_sync(admin: ClusterAdmin, topic: str) -> dict[int, set[int]]:
+    return {key.partition: set(state.isr) for key, state in admin.partition_states([topic]).items()}
+
+
+def restart(cluster: SandboxCluster, verb: str, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "kafkakit", "--profile", cluster.name, "broker", f"restart-{verb}", *words],
+        env=cluster.env,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )

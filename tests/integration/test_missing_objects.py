@@ -89,6 +89,10 @@ broker drain 9999
 broker replace 9999 --with 1001
 broker replace 1001 --with 9999
 broker rejoin 9999
+broker restart-check 9999
+broker restart-plan --brokers 9999
+broker restart-plan --rack nosuch
+broker restart-gate 9999
 broker decommission 9999
 registry brokers 9999
 registry topics nosuch

@@ -18,7 +18,8 @@ from tests.places import ROOT
 from tests.rigs.clean_root import CleanRoot, make_clean_root
 from tests.rigs.required import missing, require_sound_units
 
-pytestmark = pytest.mark.network
+# The first test waits for the packages, which take minutes to fetch, compress and unpack.
+pytestmark = [pytest.mark.network, pytest.mark.timeout(1200)]
 
 Shell = Callable[[str], subprocess.CompletedProcess[str]]
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)

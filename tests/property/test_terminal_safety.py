@@ -51,6 +51,8 @@ READERS: dict[str, tuple[str, ...]] = {
     "topicmappr replan": (*PLAN, *SNAPSHOT),
     "topicmappr scale": ("--brokers", "1,2,3,4,5", *ALL, *SNAPSHOT),
     "topicmappr set-replication": ("1", *ALL, *SNAPSHOT),
+    "broker restart-check": ("1", *SNAPSHOT),
+    "broker restart-plan": ("--all", *SNAPSHOT),
     "reassign abort": (*PLAN, "--dry-run"),
     "reassign apply": (*PLAN, "--dry-run", "--throttle", "none"),
     "reassign continue": PLAN,

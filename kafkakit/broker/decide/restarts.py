@@ -1,0 +1,699 @@
+"""May brokers go down together now, and in how few rounds can many of them be restarted?
+
+The rule is that of Strimzi's operator, for sets of brokers. A partition with a replica on one of them, and as many
+replicas as its `min.insync.replicas` or fewer, allows it: no order of restarts would do better. Otherwise it forbids it
+while fewer replicas than that are in sync, or if fewer would be left. Copies that a move adds are not counted as
+replicas. Running moves, offline log dirs and the quorum of controllers forbid it as well.
+
+A plan rests on what is in sync now, so all brokers have to be back before the next round. Partitions are rows of
+arrays; all of a kind are one condition of the plan.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from kafkakit.core.cluster_facts import Quorum
+from kafkakit.core.columns import without_collector
+from kafkakit.core.errors import ExitCode, UsageError
+from kafkakit.core.findings import MIN_ISR, min_isr_of, shorten, usual_min_isr_words
+from kafkakit.core.model import Broker, ClusterSnapshot, Reassignment
+from kafkakit.core.quantities import count_of, format_rough_time
+from kafkakit.core.text import few_of, sanitize, shown_name
+
+if TYPE_CHECKING:
+    from kafkakit.core.columns import Bools, Ints
+
+LATE_VOTER_MS = 10_000
+"""A controller that is further behind than this does not count as one that votes."""
+SHOWN_KINDS = 3
+_UNKNOWN = -1
+
+
+class RestartAnswer(StrEnum):
+    """Whether brokers may go down together now."""
+
+    YES = "yes"
+    NO = "no"
+    UNKNOWN = "unknown"
+
+    @property
+    def code(self) -> ExitCode:
+        """What a command ends with."""
+        return {"yes": ExitCode.DONE, "no": ExitCode.FAILED}.get(self, ExitCode.TRY_LATER)
+
+
+class RestartObstacle(StrEnum):
+    """Why a partition forbids it, worst first."""
+
+    NONE_LEFT = "none left in sync"
+    TOO_FEW_NOW = "too few in sync now"
+    TOO_FEW_LEFT = "too few left in sync"
+
+
+@dataclass(frozen=True, slots=True)
+class RestartTable:
+    """All partitions as arrays; brokers are places in `brokers`, the sorted ids.
+
+    `replica_row` and `replica_at` have an entry for each replica, without those that a move adds; `isr_row` and
+    `isr_at` one for each in sync. `minimum` is -1 where a partition's replicas, ISR or minimum are not known.
+    """
+
+    brokers: "Ints"
+    topics: tuple[str, ...]
+    topic: "Ints"
+    number: "Ints"
+    replica_row: "Ints"
+    replica_at: "Ints"
+    isr_row: "Ints"
+    isr_at: "Ints"
+    replicas: "Ints"
+    in_sync: "Ints"
+    minimum: "Ints"
+
+    def mask(self, ids: Collection[int]) -> "Bools":
+        """Which of the brokers these known ones are."""
+        import numpy as np
+
+        found = np.zeros(len(self.brokers), np.bool_)
+        found[np.searchsorted(self.brokers, list(ids))] = True
+        return found
+
+    def counts(self, mask: "Bools") -> tuple["Ints", "Ints"]:
+        """How many replicas of each partition are on these brokers, and how many of those in sync."""
+        import numpy as np
+
+        rows = len(self.number)
+        held = np.bincount(self.replica_row[mask[self.replica_at]], minlength=rows)
+        return held, np.bincount(self.isr_row[mask[self.isr_at]], minlength=rows)
+
+    def name(self, row: int) -> str:
+        """`topic/number`, printable."""
+        return f"{shown_name(self.topics[int(self.topic[row])])}/{int(self.number[row])}"
+
+
+@without_collector()
+def restart_table(snapshot: ClusterSnapshot) -> RestartTable:
+    """The arrays of a snapshot. O(replicas), 200,000 partitions take about half a second."""
+    import numpy as np
+
+    usual = snapshot.usual_min_isr if snapshot.min_isr else _UNKNOWN
+    partitions = [p for t in snapshot.topics for p in t.partitions]
+    lists = [p.replicas if not p.adding else tuple(b for b in p.replicas if b not in p.adding) for p in partitions]
+    in_sync = [p.isr or () for p in partitions]
+    replicas, isr, of_topic = (
+        np.fromiter(map(len, each), np.int64, len(each))
+        for each in (lists, in_sync, [t.partitions for t in snapshot.topics])
+    )
+    minimum = np.repeat(np.array([min_isr_of(t.configs, usual) for t in snapshot.topics], np.int64), of_topic)
+    unread = np.fromiter((p.isr is None for p in partitions), np.bool_, len(partitions))
+    minimum[unread | (replicas == 0)] = _UNKNOWN
+    replica_ids = np.fromiter((b for each in lists for b in each), np.int64, int(replicas.sum()))
+    isr_ids = np.fromiter((b for each in in_sync for b in each), np.int64, int(isr.sum()))
+    adding = [b for p in partitions for b in p.adding]
+    ids = np.unique(np.concatenate([replica_ids, isr_ids, np.array([*adding, *(b.id for b in snapshot.brokers)], int)]))
+    rows = np.arange(len(partitions))
+    return RestartTable(
+        brokers=ids,
+        topics=tuple(t.name for t in snapshot.topics),
+        topic=np.repeat(np.arange(len(snapshot.topics)), of_topic),
+        number=np.fromiter((p.partition for p in partitions), np.int64, len(partitions)),
+        replica_row=np.repeat(rows, replicas),
+        replica_at=np.searchsorted(ids, replica_ids),
+        isr_row=np.repeat(rows, isr),
+        isr_at=np.searchsorted(ids, isr_ids),
+        replicas=replicas,
+        in_sync=isr,
+        minimum=minimum,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartFacts:
+    """What a decision about restarts rests on.
+
+    `quorum` is None where controllers do not vote. `controller` is the broker or controller that is active, None where
+    that is not known. `age_s` is the age of a snapshot file, which has neither; None for the cluster as it is now.
+    """
+
+    snapshot: ClusterSnapshot
+    table: RestartTable
+    quorum: Quorum | None = None
+    controller: int | None = None
+    age_s: float | None = None
+
+    def require_known(self, ids: Collection[int]) -> None:
+        """Raise `UsageError` for brokers that the cluster does not know."""
+        known = self.table.brokers.tolist()
+        unknown = sorted(set(ids) - set(known))
+        if unknown:
+            several = len(unknown) > 1
+            raise UsageError(
+                f"broker{'s' if several else ''} {few_of(unknown)} {'are' if several else 'is'} not in the cluster",
+                hint=f"the brokers are {few_of(known)}",
+            )
+
+    @property
+    def down(self) -> tuple[int, ...]:
+        """The brokers that are not alive, registered or not."""
+        alive = {b.id for b in self.snapshot.brokers if b.is_alive}
+        return tuple(b for b in self.table.brokers.tolist() if b not in alive)
+
+    def awaited(self, ids: Collection[int]) -> tuple[int, ...]:
+        """The brokers that are down and have to be back: those with replicas, and these."""
+        holding = set(self.table.brokers[self.table.replica_at].tolist())
+        return tuple(b for b in self.down if b in holding or b in ids)
+
+    @property
+    def silent(self) -> frozenset[int]:
+        """The brokers that count as alive but did not answer: they may have died a moment ago."""
+        return frozenset(b.id for b in self.snapshot.brokers if b.is_alive and b.id in self.snapshot.unanswered_brokers)
+
+    @property
+    def voters(self) -> tuple[frozenset[int], frozenset[int]]:
+        """The controllers with a vote, and those of them that keep up and whose broker, if any, is alive."""
+        if self.quorum is None:
+            return frozenset(), frozenset()
+        down = set(self.down)
+        told = any(v.behind_ms is not None for v in self.quorum.voters)
+        late = {v.id for v in self.quorum.voters if told and (v.behind_ms is None or v.behind_ms > LATE_VOTER_MS)}
+        return self.quorum.ids, frozenset(self.quorum.ids - late - down)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know of the reading itself."""
+        age = "" if self.age_s is None else format_rough_time(self.age_s)
+        told = age and f"the snapshot is {age} old; controllers, and what has changed since, are not checked"
+        return tuple(filter(None, (told, usual_min_isr_words(self.snapshot.min_isr))))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForbiddingPartition:
+    """A partition that forbids it; `left` are its replicas in sync without the brokers."""
+
+    topic: str
+    partition: int
+    obstacle: RestartObstacle
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    left: int
+    min_isr: int
+
+    @property
+    def name(self) -> str:
+        """As `RestartTable.name`."""
+        return f"{shown_name(self.topic)}/{self.partition}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartVerdict:
+    """Whether brokers may go down together now.
+
+    `partitions` forbid it, worst first, and so do the sentences `obstacles`; `unknown` says what is not known. Of the
+    partitions that allow it since they have no more replicas than their minimum, `stalled` are those that acks=all
+    cannot write to meanwhile, `leaderless` those without a leader.
+    """
+
+    brokers: tuple[int, ...]
+    answer: RestartAnswer
+    partitions: tuple[ForbiddingPartition, ...] = ()
+    obstacles: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    moves: tuple[Reassignment, ...] = ()
+    stalled: int = 0
+    leaderless: int = 0
+    checked: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def reason(self) -> str:
+        """The first thing that keeps the answer from being yes, in one line; empty for yes."""
+        if self.answer is RestartAnswer.UNKNOWN:
+            return self.unknown[0]
+        if self.partitions:
+            names = shorten([p.name for p in self.partitions])
+            return f"{count_of(len(self.partitions), 'partition')} would have too few replicas in sync: {names}"
+        return next(iter(self.obstacles), "")
+
+
+def judge_restart(facts: RestartFacts, ids: Collection[int], *, allow_offline_dirs: bool = False) -> RestartVerdict:
+    """The answer for brokers that the cluster knows. O(replicas), in arrays."""
+    import numpy as np
+
+    table, mask = facts.table, facts.table.mask(ids)
+    held, lost = table.counts(mask)
+    left = table.in_sync - lost
+    is_known = table.minimum >= 0
+    forbids = (held > 0) & is_known & (table.replicas > table.minimum) & _breaks(table, lost)
+    allowed = (held > 0) & is_known & (table.replicas <= table.minimum)
+    moves = tuple(m for m, brokers in _moving(facts.snapshot) if not brokers.isdisjoint(ids))
+    obstacles = [*_move_words(moves), *_quorum_words(facts, ids)]
+    if not allow_offline_dirs:
+        obstacles += _offline_words(facts.snapshot.brokers, ids)
+    unknown = _partition_words(facts, (held > 0) & ~is_known, f"with an ISR or {MIN_ISR} that is not known")
+    silent = sorted(facts.silent.difference(ids))
+    if silent:
+        rests = (held > 0) & is_known & (table.replicas > table.minimum) & ~forbids
+        rests &= table.in_sync - table.counts(mask | table.mask(silent))[1] < table.minimum
+        unknown += _partition_words(facts, rests, f"may rest on broker {few_of(silent)}, which does not answer")
+    is_no = bool(forbids.any()) or bool(obstacles)
+    return RestartVerdict(
+        brokers=tuple(sorted(set(ids))),
+        answer=RestartAnswer.NO if is_no else RestartAnswer.UNKNOWN if unknown else RestartAnswer.YES,
+        partitions=_forbidding_partitions(facts, np.flatnonzero(forbids), left),
+        obstacles=tuple(obstacles),
+        unknown=tuple(unknown),
+        moves=moves,
+        stalled=int(allowed.sum()),
+        leaderless=int((allowed & (left == 0)).sum()),
+        checked=int((held > 0).sum()),
+        notes=(*_own_notes(facts, ids), *facts.notes),
+    )
+
+
+def _breaks(table: RestartTable, lost: "Ints") -> "Bools":
+    """Where replicas in sync are, or would be, fewer than the minimum, by how many of them go down."""
+    return (table.in_sync < table.minimum) | ((lost > 0) & (table.in_sync - lost < table.minimum))
+
+
+def _forbidding_partitions(facts: RestartFacts, rows: "Ints", left: "Ints") -> tuple[ForbiddingPartition, ...]:
+    table = facts.table
+    if not len(rows):
+        return ()
+    by_place = {int(t): facts.snapshot.topics[int(t)] for t in set(table.topic[rows].tolist())}
+    first = {t: int(table.topic.searchsorted(t)) for t in by_place}
+    found = []
+    for row in rows.tolist():
+        at = int(table.topic[row])
+        partition = by_place[at].partitions[row - first[at]]
+        minimum, remains = int(table.minimum[row]), int(left[row])
+        obstacle = RestartObstacle.TOO_FEW_LEFT if table.in_sync[row] >= minimum else RestartObstacle.TOO_FEW_NOW
+        found.append(
+            ForbiddingPartition(
+                topic=by_place[at].name,
+                partition=partition.partition,
+                obstacle=RestartObstacle.NONE_LEFT if remains == 0 else obstacle,
+                replicas=tuple(b for b in partition.replicas if b not in partition.adding),
+                isr=tuple(partition.isr or ()),
+                left=remains,
+                min_isr=minimum,
+            )
+        )
+    worst = list(RestartObstacle)
+    return tuple(sorted(found, key=lambda p: (worst.index(p.obstacle), p.left - p.min_isr, p.topic, p.partition)))
+
+
+def _moving(snapshot: ClusterSnapshot) -> list[tuple[Reassignment, frozenset[int | None]]]:
+    """The running moves with the brokers that each copies to, copies from (the leader) or takes the replica of."""
+    wanted = {m.topic for m in snapshot.reassignments if m.adding}
+    leaders = {(t.name, p.partition): p.leader for t in snapshot.topics if t.name in wanted for p in t.partitions}
+    return [
+        (m, frozenset({*m.adding, *m.removing, leaders.get((m.topic, m.partition))})) for m in snapshot.reassignments
+    ]
+
+
+def _move_words(moves: Sequence[Reassignment]) -> Iterator[str]:
+    if moves:
+        names = shorten([f"{shown_name(m.topic)}/{m.partition}" for m in moves])
+        yield f"{count_of(len(moves), 'running move')} to or from what is to go down: {names}"
+
+
+def _quorum_words(facts: RestartFacts, ids: Collection[int]) -> Iterator[str]:
+    voters, up = facts.voters
+    going = sorted(voters.intersection(ids))
+    if not going:
+        return
+    if len(voters) <= 2:
+        if len(set(ids)) > 1:
+            yield f"controller {going[0]} has to go down with no other broker: {len(voters)} vote, and all are needed"
+        return
+    majority, left = len(voters) // 2 + 1, len(up.difference(ids))
+    if left < majority:
+        yield f"controllers {few_of(going)}: {left} of {len(voters)} would be left, a majority is {majority}"
+
+
+def _offline_words(brokers: Sequence[Broker], ids: Collection[int]) -> Iterator[str]:
+    for broker in brokers:
+        paths = [shown_name(d.path) for d in broker.log_dirs if d.error]
+        if broker.id in ids and paths:
+            yield f"broker {broker.id} has an offline log dir and may not come back with its copies: {shorten(paths)}"
+
+
+def _partition_words(facts: RestartFacts, rows: "Bools", words: str) -> list[str]:
+    """A sentence about these partitions; none without any."""
+    names = [facts.table.name(row) for row in rows.nonzero()[0][:SHOWN_KINDS].tolist()]
+    count = int(rows.sum())
+    return [f"{count_of(count, 'partition')} {words}: {shorten(names, count)}"] if names else []
+
+
+def _own_notes(facts: RestartFacts, ids: Collection[int]) -> Iterator[str]:
+    for broker in facts.snapshot.brokers:
+        if broker.id in ids and broker.is_alive and not broker.log_dirs:
+            why = broker.log_dirs_error or facts.snapshot.unanswered_brokers.get(broker.id, "not read")
+            yield f"log dirs of broker {broker.id} are not known: {sanitize(why)}"
+    down = facts.down
+    if down:
+        yield f"{'broker' if len(down) == 1 else 'brokers'} down now: {few_of(down)}"
+    voters, _ = facts.voters
+    going = sorted(voters.intersection(ids))
+    if going and len(voters) <= 2:
+        yield f"no controller while {few_of(going)} is down: leaders stay where they are, and nothing can be changed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartRound:
+    """Brokers that may go down together; `rack` is that of all of them, None where they are of several."""
+
+    brokers: tuple[int, ...]
+    rack: str | None = None
+    has_controller: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockedBroker:
+    """A broker that cannot be restarted now, and why; `is_unknown` where that is not known."""
+
+    broker: int
+    reason: str
+    is_unknown: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartPlan:
+    """Rounds of brokers that may go down together; no plan for these brokers has fewer than `bound`."""
+
+    at_once: int
+    rounds: tuple[RestartRound, ...]
+    bound: int
+    blocked: tuple[BlockedBroker, ...] = ()
+    by_rack: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def code(self) -> ExitCode:
+        """75 for brokers of which it is not known, else 1 for some that cannot be restarted now."""
+        if any(b.is_unknown for b in self.blocked):
+            return ExitCode.TRY_LATER
+        return ExitCode.FAILED if self.blocked else ExitCode.DONE
+
+
+def plan_restarts(
+    facts: RestartFacts, ids: Collection[int], at_once: int, *, allow_offline_dirs: bool = False
+) -> RestartPlan:
+    """The fewest rounds that were found, rack by rack where that takes no more, with a bound that is proven.
+
+    500 brokers with 200,000 partitions take a second or two. Equal facts give equal plans.
+    """
+    blocked = _find_blocked(facts, sorted(set(ids)), allow_offline_dirs=allow_offline_dirs)
+    chosen = [b for b in sorted(set(ids)) if b not in blocked]
+    problem = _problem(facts, chosen, at_once)
+    racks = {b.id: b.group for b in facts.snapshot.brokers}
+    names = sorted({racks.get(b) or "" for b in chosen})
+    least = problem.least()
+    by_rack = [
+        r for name in names for r in problem.solve([n for n, b in enumerate(chosen) if (racks.get(b) or "") == name])[0]
+    ]
+    rounds, bound = by_rack, least
+    if len(by_rack) > least:
+        anywhere, bound = problem.solve(range(len(chosen)))
+        rounds = anywhere if len(anywhere) < len(by_rack) else by_rack
+    return RestartPlan(
+        at_once=at_once,
+        rounds=_in_order(facts, [[chosen[v] for v in each] for each in rounds], racks),
+        bound=bound,
+        blocked=tuple(blocked[b] for b in sorted(blocked)),
+        by_rack=rounds is by_rack and len(names) > 1,
+        notes=facts.notes,
+    )
+
+
+def _in_order(
+    facts: RestartFacts, rounds: Sequence[Sequence[int]], racks: Mapping[int, str | None]
+) -> tuple[RestartRound, ...]:
+    """Brokers that are no controllers first, the active controller last."""
+    voters, active = facts.quorum.ids if facts.quorum else frozenset(), facts.controller
+
+    def key(brokers: Sequence[int]) -> tuple[bool, bool, str, int]:
+        found = {racks.get(b) or "" for b in brokers}
+        return active in brokers, not voters.isdisjoint(brokers), min(found) if len(found) == 1 else "", min(brokers)
+
+    made = []
+    for brokers in sorted(rounds, key=key):
+        found = {racks.get(b) for b in brokers}
+        rack = next(iter(found)) if len(found) == 1 else None
+        made.append(RestartRound(brokers=tuple(sorted(brokers)), rack=rack, has_controller=active in brokers))
+    return tuple(made)
+
+
+def _find_blocked(facts: RestartFacts, ids: Sequence[int], *, allow_offline_dirs: bool) -> dict[int, BlockedBroker]:
+    """The brokers that may not even go down alone, and those that are down already, with the first reason of each."""
+    import numpy as np
+
+    table, found = facts.table, dict[int, BlockedBroker]()
+    down = set(facts.down)
+
+    def block(broker: int, reason: str, *, is_unknown: bool = False) -> None:
+        found.setdefault(broker, BlockedBroker(broker=broker, reason=reason, is_unknown=is_unknown))
+
+    for broker in ids:
+        if broker in down:
+            block(broker, "it is down: start it first")
+        elif broker in facts.silent:
+            block(broker, "it does not answer", is_unknown=True)
+    needs = (table.minimum >= 0) & (table.replicas > table.minimum)
+    now, one_more = needs & (table.in_sync < table.minimum), needs & (table.in_sync == table.minimum)
+    for rows, ats, mask, words in (
+        (table.replica_row, table.replica_at, now, "has fewer in sync than its minimum"),
+        (table.isr_row, table.isr_at, one_more, "would have fewer in sync than its minimum"),
+        (table.replica_row, table.replica_at, table.minimum < 0, "has an ISR or a minimum that is not known"),
+    ):
+        places = np.flatnonzero(mask[rows])
+        numbers, first, counts = np.unique(ats[places], return_index=True, return_counts=True)
+        for at, place, count in zip(numbers.tolist(), first.tolist(), counts.tolist(), strict=True):
+            others = f" (and {count - 1} more)" if count > 1 else ""
+            reason = f"{table.name(int(rows[places[place]]))}{others} {words}"
+            block(int(table.brokers[at]), reason, is_unknown=words.endswith("known"))
+    moving = _moving(facts.snapshot)
+    for broker in ids:
+        moves = [move for move, brokers in moving if broker in brokers]
+        reasons = [*_move_words(moves), *_quorum_words(facts, (broker,))]
+        if not allow_offline_dirs:
+            reasons += _offline_words(facts.snapshot.brokers, (broker,))
+        if reasons:
+            block(broker, reasons[0])
+    return {broker: each for broker, each in found.items() if broker in set(ids)}
+
+
+def _problem(facts: RestartFacts, chosen: Sequence[int], at_once: int) -> "RoundsProblem":
+    """The conditions of the partitions and of the quorum, each kind once."""
+    import numpy as np
+
+    table = facts.table
+    number_of = np.full(len(table.brokers), -1, np.int64)
+    number_of[np.searchsorted(table.brokers, np.array(chosen, np.int64))] = np.arange(len(chosen))
+    conflicts = np.zeros((len(chosen), len(chosen)), np.bool_)
+    needs = (table.minimum >= 0) & (table.replicas > table.minimum) & (table.in_sync > table.minimum)
+    spare = table.in_sync - table.minimum
+    at = number_of[table.isr_at]
+    is_in = needs[table.isr_row] & (at >= 0)
+    rows, at = table.isr_row[is_in], at[is_in]
+    at = at[np.lexsort((at, rows))]  # rows are in order already
+    sizes = np.bincount(rows, minlength=len(needs))
+    starts = np.cumsum(sizes) - sizes
+    limits: list[tuple[Ints, int]] = []
+    for size, most in sorted({*zip(sizes[needs].tolist(), spare[needs].tolist(), strict=True)}):
+        if most >= min(size, at_once):
+            continue
+        members = at[starts[(sizes == size) & (spare == most) & needs][:, None] + np.arange(size)]
+        if most == 1:
+            for a in range(size):
+                for b in range(a):
+                    conflicts[members[:, a], members[:, b]] = conflicts[members[:, b], members[:, a]] = True
+        else:
+            limits.append((np.unique(members, axis=0), most))
+    voters, up = facts.voters
+    places = [n for n, b in enumerate(chosen) if b in up]
+    most = len(up) - (len(voters) // 2 + 1)
+    if len(voters) <= 2:
+        conflicts[places, :] = conflicts[:, places] = True
+    elif most == 1:
+        conflicts[np.ix_(places, places)] = True
+    elif most < min(len(places), at_once):
+        limits.append((np.array([places]), most))
+    np.fill_diagonal(conflicts, val=False)
+    return RoundsProblem(conflicts, limits, at_once)
+
+
+WORK = 2.0
+"""CP-SAT's deterministic time for one number of rounds; about as many seconds, and the same on every machine."""
+LARGEST = 1_500
+"""Choices (broker x round) up to which rounds are searched exactly."""
+LARGEST_CONDITIONS = 60_000
+"""Conditions times rounds up to which they are."""
+MOST_CLIQUES = 64
+
+
+class RoundsProblem:
+    """The brokers 0 to n - 1 are to be put into rounds of at most `at_once`.
+
+    No two that are in conflict are in one round, nor more than `most` of the brokers in a row of a limit's array.
+    """
+
+    def __init__(self, conflicts: "Bools", limits: "Sequence[tuple[Ints, int]]", at_once: int) -> None:
+        import numpy as np
+
+        self.at_once, self._conflicts = at_once, conflicts
+        self._weights = conflicts.astype(np.float32)
+        lengths = np.concatenate([np.full(len(rows), rows.shape[1]) for rows, _ in limits] or [np.zeros(0, np.int64)])
+        self._members = np.concatenate([rows.ravel() for rows, _ in limits] or [np.zeros(0, np.int64)])
+        self._most = np.concatenate([np.full(len(rows), most) for rows, most in limits] or [np.zeros(0, np.int64)])
+        self._limit_of = np.repeat(np.arange(len(lengths)), lengths)
+        self._ends = np.cumsum(lengths)
+        order = np.argsort(self._members, kind="stable")
+        ends = np.searchsorted(self._members[order], np.arange(1, len(conflicts)))
+        self._limits_of = np.split(self._limit_of[order], ends)
+
+    def least(self) -> int:
+        """A number of rounds that no plan goes below."""
+        return sum(map(self._least, self._components(range(len(self._conflicts)))))
+
+    def solve(self, members: Sequence[int]) -> tuple[list[list[int]], int]:
+        """Rounds for these brokers, and a number that no plan for them goes below."""
+        rounds: list[list[int]] = []
+        bound = 0
+        for component in self._components(members):
+            found = self._largest_first(component)
+            least = self._least(component)
+            if least < len(found):
+                found, least = self._search(component, found, least)
+            rounds += found
+            bound += least
+        return rounds, bound
+
+    def _components(self, members: Sequence[int]) -> list[list[int]]:
+        """Parts of the brokers such that no broker of one may go down together with a broker of another."""
+        import numpy as np
+
+        waiting = np.zeros(len(self._conflicts), np.bool_)
+        waiting[list(members)] = True
+        parts = []
+        while waiting.any():
+            part = new = np.arange(len(waiting)) == int(waiting.argmax())
+            while new.any():
+                waiting &= ~part
+                new = waiting & ~self._conflicts[new].all(axis=0)
+                part = part | new
+            parts.append(np.flatnonzero(part).tolist())
+        return parts
+
+    def _least(self, part: list[int]) -> int:
+        """The largest of three bounds.
+
+        A round with a broker has no more than all that may go down with it; those in conflict with each other need a
+        round each; of those under a limit no more than so many are in each.
+        """
+        import numpy as np
+
+        if len(part) == 1:
+            return 1
+        inside = self._conflicts[np.ix_(part, part)]
+        largest = np.minimum(self.at_once, len(part) - inside.sum(axis=1))
+        bounds = [int(np.ceil((1.0 / largest).sum() - 1e-9)), self._clique(inside)]
+        if len(self._most):
+            is_in = np.zeros(len(self._conflicts), np.bool_)
+            is_in[part] = True
+            counts = np.bincount(self._limit_of[is_in[self._members]], minlength=len(self._most))
+            bounds.append(int((-(-counts // self._most)).max()))
+        return max(bounds)
+
+    @staticmethod
+    def _clique(conflicts: "Bools") -> int:
+        import numpy as np
+
+        weights, best = conflicts.astype(np.float32), 1
+        for start in conflicts.sum(axis=1).argsort(kind="stable")[::-1][:MOST_CLIQUES].tolist():
+            open_, size = conflicts[start].copy(), 1
+            while open_.any():
+                inside = weights @ open_.astype(np.float32)
+                inside[~open_] = -1
+                open_ &= conflicts[int(inside.argmax())]
+                size += 1
+            best = max(best, size)
+        return best
+
+    def _largest_first(self, part: list[int]) -> list[list[int]]:
+        """One round after another: first the broker with the most conflicts, then those whose conflicts are outside."""
+        import numpy as np
+
+        left = np.zeros(len(self._conflicts), np.bool_)
+        left[part] = True
+        rounds = []
+        while left.any():
+            open_, chosen = left.copy(), list[int]()
+            counts = np.zeros(len(self._most), np.int64)
+            while open_.any() and len(chosen) < self.at_once:
+                outside = self._weights @ (left & ~open_).astype(np.float32)
+                inside = self._weights @ open_.astype(np.float32)
+                score = outside * len(left) - inside if chosen else inside
+                score[~open_] = -np.inf
+                new = int(score.argmax())
+                chosen.append(new)
+                open_[new] = left[new] = False
+                open_ &= ~self._conflicts[new]
+                rows = self._limits_of[new]
+                counts[rows] += 1
+                for limit in rows[counts[rows] == self._most[rows]].tolist():
+                    open_[self._members[self._ends[limit - 1] if limit else 0 : self._ends[limit]]] = False
+            rounds.append(chosen)
+        return rounds
+
+    def _search(self, part: list[int], found: list[list[int]], least: int) -> tuple[list[list[int]], int]:
+        """Fewer rounds, one number after the other from the bound on, while the program is small enough."""
+        import numpy as np
+
+        conditions = int(self._conflicts[np.ix_(part, part)].sum()) // 2 + len(self._most)
+        while least < len(found):
+            if len(part) * least > LARGEST or conditions * least > LARGEST_CONDITIONS:
+                break
+            answer = self._fit(part, least)
+            if answer is None:
+                break
+            if answer:
+                return answer, least
+            least += 1
+        return found, least
+
+    def _fit(self, part: list[int], number: int) -> list[list[int]] | None:
+        """These brokers in so many rounds; empty where that is impossible, None where it is not known."""
+        from ortools.sat.python import cp_model
+
+        program: Any = cp_model.CpModel()
+        rounds = range(number)
+        is_in = {v: [program.new_bool_var(f"{v}-{r}") for r in rounds] for v in part}
+        for v in part:
+            program.add_exactly_one(is_in[v])
+        for r in rounds:
+            program.add(sum(is_in[v][r] for v in part) <= self.at_once)
+            for v in part:
+                for w in part:
+                    if w < v and self._conflicts[v, w]:
+                        program.add_at_most_one(is_in[v][r], is_in[w][r])
+        members: dict[int, list[int]] = {}
+        for limit, v in zip(self._limit_of.tolist(), self._members.tolist(), strict=True):
+            if v in is_in:
+                members.setdefault(limit, []).append(v)
+        for limit, inside in members.items():
+            if len(inside) > self._most[limit]:
+                for r in rounds:
+                    program.add(sum(is_in[v][r] for v in inside) <= int(self._most[limit]))
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = 1
+        solver.parameters.random_seed = 1
+        solver.parameters.max_deterministic_time = WORK
+        solver.parameters.catch_sigint_signal = False  # else Ctrl-C ends this search alone, and the command goes on
+        status = solver.solve(program)
+        if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            chosen = [[v for v in part if solver.value(is_in[v][r])] for r in rounds]
+            return [each for each in chosen if each]
+        return [] if status == cp_model.INFEASIBLE else None
