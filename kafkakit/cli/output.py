@@ -4,6 +4,7 @@ Names and messages come from clusters and files: what would move a cursor or reo
 """
 
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -83,12 +84,20 @@ class Output:
         if self.output_file is None:
             self._result_written = True
             write_out(text)
+            if to_terminal and self.output_format is OutputFormat.TEXT:
+                self._offer_page(result, text.count("\n"))
         else:
             from kafkakit.adapters.files import write_file
 
             write_file(self.output_file, text.encode(), 0o600 if result.is_private else 0o644)
             self._result_written = True
         self._write_page(result)
+
+    def _offer_page(self, result: Report, lines: int) -> None:
+        """Say how a table that is longer than the screen becomes a page, to who sits at it."""
+        is_long = lines >= shutil.get_terminal_size().lines
+        if self.animate and self.page_file is None and is_long and result.table is not None:
+            self.say(f"{lines} lines: with --html FILE they are a page as well")
 
     def _write_page(self, result: Report) -> None:
         """Write the page, if one is wanted; where that fails the command still ends as it would."""

@@ -208,6 +208,23 @@ def test_colour_is_only_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert "\x1b" not in caught.out
 
 
+@pytest.mark.parametrize(
+    ("rows", "animate", "page", "said"),
+    [(40, True, False, True), (20, True, False, False), (40, False, False, False), (40, True, True, False)],
+)
+def test_a_page_is_offered_for_a_table_that_is_longer_than_the_screen(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rows: int, animate: bool,
+    page: bool, said: bool,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("LINES", "30")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    report = Report(command="x", data={}, sections=(ResultTable(("n",), tuple((n,) for n in range(rows))),))
+    output = Output(animate=animate, page_file=tmp_path / "p.html" if page else None)
+    output.result(report)
+    assert (f"{rows + 1} lines: with --html FILE" in capsys.readouterr().err) is said
+
+
 def test_an_error_is_one_line_whatever_it_holds(capsys: pytest.CaptureFixture[str]) -> None:
     Output().error("first\nsecond", "do\nthis")
     assert capsys.readouterr().err == "error: first second\nhint: do this\n"
