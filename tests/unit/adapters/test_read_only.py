@@ -37,6 +37,7 @@ READS: dict[str, Callable[[ClusterAdmin], object]] = {
     "describe_acls": lambda a: a.describe_acls(AclResourceKind.TOPIC, "t"),
     "describe_producers": lambda a: a.describe_producers([TopicPartition("t", 0)]),
     "list_transactions": lambda a: a.list_transactions(),
+    "metadata_versions": lambda a: a.metadata_versions([1]),
     "broker_settings": lambda a: a.broker_settings([1], ["replica.fetch.backoff.ms"]),
 }
 WRITES: dict[str, Callable[[ClusterAdmin], object]] = {
