@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.broker.decide.operation import (
-    BrokerOperationKind,
-    ElectionPace,
-    OperationGoal,
-    broker_ids,
-)
+from kafkakit.broker.decide.operation import BrokerOperationKind, ElectionPace, OperationGoal, broker_ids
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.completion import BROKER_CHOICE, BROKER_IDS
 from kafkakit.cli.context import given_words

@@ -254,3 +254,10 @@ TOPIC_NAME: Mapping[str, Any] = {"metavar": "TOPIC", "autocompletion": complete_
 BROKER_ID: Mapping[str, Any] = {"metavar": "ID", "autocompletion": complete_broker_ids}
 GROUP_NAME: Mapping[str, Any] = {"metavar": "GROUP", "autocompletion": complete_group_names}
 """Details of `typer.Option` and `option` for one topic, one broker and one group."""
+
+TOPIC_SETTING: Mapping[str, Any] = {
+    "metavar": "KEY=VALUE",
+    "help": "A setting of the topic. Repeatable.",
+    "autocompletion": complete_topic_settings,
+}
+"""Details of `option` for the settings of a new topic."""

@@ -4,7 +4,6 @@ Names and messages come from clusters and files: what would move a cursor or reo
 """
 
 import re
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -95,8 +94,11 @@ class Output:
 
     def _offer_page(self, result: Report, lines: int) -> None:
         """Say how a table that is longer than the screen becomes a page, to who sits at it."""
-        is_long = lines >= shutil.get_terminal_size().lines
-        if self.animate and self.page_file is None and is_long and result.table is not None:
+        if not self.animate or self.page_file is not None or result.table is None:
+            return
+        import shutil
+
+        if lines >= shutil.get_terminal_size().lines:
             self.say(f"{lines} lines: with --html FILE they are a page as well")
 
     def _write_page(self, result: Report) -> None:

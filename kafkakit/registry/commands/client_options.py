@@ -17,9 +17,9 @@ from kafkakit.cli.completion import (
     BROKER_CHOICE,
     BROKER_IDS,
     TOPIC_CHOICE,
+    TOPIC_SETTING,
     complete_names,
     complete_topic_names,
-    complete_topic_settings,
 )
 from kafkakit.core.errors import UsageError
 from kafkakit.core.options import option
@@ -320,13 +320,7 @@ class NewTopicOptions:
 
     partitions: int = option(1, "--partitions", min=1, help="Number of partitions.")
     replication: int = option(3, "--replication", min=1, help="Replicas of each partition.")
-    configs: list[str] | None = option(
-        None,
-        "--topic-config",
-        metavar="KEY=VALUE",
-        help="A topic setting. Repeatable.",
-        autocompletion=complete_topic_settings,
-    )
+    configs: list[str] | None = option(None, "--topic-config", **TOPIC_SETTING)
     tags: list[str] | None = option(
         None, "--tag", metavar="KEY:VALUE", help="A tag. Repeatable.", autocompletion=complete_tags
     )

@@ -16,10 +16,10 @@ from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.completion import (
     BROKER_CHOICE,
     TOPIC_CHOICE,
+    TOPIC_SETTING,
     complete_broker_ids,
     complete_group_names,
     complete_topic_names,
-    complete_topic_settings,
 )
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Consent
@@ -153,13 +153,7 @@ class NewTopicShape:
 
     partitions: int = option(1, "--partitions", min=1, help="Number of partitions.")
     replication: int = option(3, "--replication", min=1, help="Replicas of each partition.")
-    settings: list[str] | None = option(
-        None,
-        "--set",
-        metavar="KEY=VALUE",
-        help="A setting of the topic. Repeatable.",
-        autocompletion=complete_topic_settings,
-    )
+    settings: list[str] | None = option(None, "--set", **TOPIC_SETTING)
 
 
 @topic_app.command("create", cls=CliCommand)

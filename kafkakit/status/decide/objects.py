@@ -25,6 +25,7 @@ from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic, Topic
 from kafkakit.core.query import topics_where
 from kafkakit.core.query_text import parse_query
 from kafkakit.core.selection import parse_patterns, query_of, select_topics
+from kafkakit.status.decide.judgement import BrokerStatus, ClusterReading, PartName
 
 
 class PartitionWord(StrEnum):
@@ -346,3 +347,8 @@ class GroupDetail:
     description: GroupDescription | None
     commits: tuple[CommitOfGroup, ...]
     error: str = ""
+
+
+def is_read(reading: ClusterReading, row: BrokerStatus, part: PartName) -> bool:
+    """Whether nothing in this part of a broker is known to be nothing: it is alive and was asked."""
+    return row.state == "alive" and not reading.failure_of(part)

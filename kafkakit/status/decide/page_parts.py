@@ -15,8 +15,8 @@ from kafkakit.core.query_text import Node, QueryError, QueryLiteral, key_text, k
 from kafkakit.core.selection import query_of
 from kafkakit.report.exports import uri_part
 from kafkakit.report.pages import Chart, Curve, Label, px
-from kafkakit.status.decide.judgement import BrokerStatus, ClusterStatus, Health
-from kafkakit.status.decide.objects import TopicRow
+from kafkakit.status.decide.judgement import BrokerStatus, ClusterStatus, Health, PartName
+from kafkakit.status.decide.objects import TopicRow, is_read
 
 ROWS_OF_A_PAGE, FINDINGS_OF_A_PAGE = 50, 25
 MOST_QUERY = 1_000
@@ -369,7 +369,7 @@ def broker_severity(row: BrokerStatus) -> str:
 
 def throttle_words(status: ClusterStatus | None, row: BrokerStatus, none: str) -> str:
     """The rates of a broker; none only where it was asked."""
-    is_known = status is not None and status.reading.rates is not None and row.state == "alive"
+    is_known = status is not None and is_read(status.reading, row, PartName.THROTTLES)
     return row.throttle or (none if is_known else UNKNOWN)
 
 

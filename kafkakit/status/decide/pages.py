@@ -16,6 +16,7 @@ from kafkakit.core.text import shell_command
 from kafkakit.execution.decide.status import StatusView
 from kafkakit.report.pages import cut_text
 from kafkakit.status.decide.judgement import BrokerStatus, ClusterStatus, Health, PartName, overall
+from kafkakit.status.decide.objects import is_read
 from kafkakit.status.decide.page_parts import (
     FINDINGS_OF_A_PAGE,
     NOT_READ,
@@ -327,8 +328,7 @@ def brokers_page(view: ClusterView, address: Address, facts: QueryFacts) -> UiPa
     made: Rows = []
     for row in rows[part]:
         until = row.certificate_until
-        is_read = row.state == "alive" and not status.reading.failure_of(PartName.CERTIFICATES)
-        none = "-" if is_read else UNKNOWN
+        none = "-" if is_read(status.reading, row, PartName.CERTIFICATES) else UNKNOWN
         left = none if until is None else f"{(until - status.reading.at).days} d"
         cells: list[Cell] = [
             Link(str(row.id), link_to(view, "brokers", str(row.id))),

@@ -22,6 +22,7 @@ from kafkakit.status.decide.objects import (
     TopicDetail,
     TopicRow,
     in_order,
+    is_read,
 )
 
 _TOPICS = ("topic", "partitions", "replication", "min_isr", "state", "not_preferred", "bytes")
@@ -324,9 +325,8 @@ def broker_cells(status: ClusterStatus, row: BrokerStatus) -> tuple[object, ...]
     """What a table shows of a broker."""
     free = None if row.total_bytes is None or row.used_bytes is None else row.total_bytes - row.used_bytes
     until, reading = row.certificate_until, status.reading
-    is_read = {part: row.state == "alive" and not reading.failure_of(part) for part in PartName}
-    no_throttle = "-" if is_read[PartName.THROTTLES] else _UNKNOWN
-    no_end = "-" if is_read[PartName.CERTIFICATES] else _UNKNOWN
+    no_throttle = "-" if is_read(reading, row, PartName.THROTTLES) else _UNKNOWN
+    no_end = "-" if is_read(reading, row, PartName.CERTIFICATES) else _UNKNOWN
     return (
         row.id, row.rack or "-", row.state, _number(row.leaders), _number(row.replicas), _number(row.short),
         _UNKNOWN if row.fullest is None else format_percent(row.fullest), _size(free),
