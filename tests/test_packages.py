@@ -94,6 +94,25 @@ def test_the_same_wheels_give_the_same_bytes(tmp_path: Path, monkeypatch: pytest
     assert "test_it.py" not in listed
 
 
+def wheel_of(folder: Path, name: str, *needs: str) -> None:
+    lines = "".join(f"Requires-Dist: {need}\n" for need in needs)
+    with zipfile.ZipFile(folder / f"{name}-1-py3-none-any.whl", "w") as packed:
+        packed.writestr(f"{name}/__init__.py", "")
+        packed.writestr(
+            f"{name}-1.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\n{lines}\nRequires-Dist: no\n"
+        )
+
+
+def test_what_is_left_out_takes_only_its_own_with_it(tmp_path: Path) -> None:
+    wheel_of(tmp_path, "kafkakit", "Or.Tools>=9", "served; extra == 'serve'", "other; extra == 'audit'")
+    wheel_of(tmp_path, "or_tools", "pandas>=2", "shared (<3)", "docs; extra == 'docs'")
+    wheel_of(tmp_path, "pandas", "shared", "tzdata; sys_platform == 'win32'", "dateutil>=2")
+    for name in ("shared", "served", "other", "docs", "tzdata", "dateutil"):
+        wheel_of(tmp_path, name)
+    kept = [wheel.name.partition("-")[0] for wheel in build.needed_wheels(tmp_path, "serve")]
+    assert kept == ["kafkakit", "or_tools", "served", "shared"]
+
+
 def test_it_unpacks_once_for_the_user_alone(start: Start, tmp_path: Path) -> None:
     out, err = start("a", "b").communicate(timeout=60)
     (unpacked,) = programs(tmp_path).glob("0.1.0-*")

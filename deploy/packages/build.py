@@ -17,7 +17,7 @@ import sys
 import sysconfig
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.parser import HeaderParser
@@ -32,6 +32,8 @@ PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 SERVED = "registry"
 """The extra whose packages are in the folder of wheels and in the Debian package: all that serves."""
 PYZ_EXTRA = "serve"
+LEFT_OUT = {"pandas": "types_of_pandas.py"}
+"""Packages of which only what stands in a file is kept, as `PACKAGE/__init__.py`; nor is what only they need."""
 UNUSED = ("zstandard/_cffi.*", "zstandard/backend_cffi.py", "*.pyi", "*.pxd", "*.h")
 MAINTAINER = "kafkakit <kafkakit@localhost>"
 
@@ -167,7 +169,7 @@ def unpack_wheels(release: Release, extra: str, scratch: Path) -> Path:
     chosen, site = scratch / "chosen", scratch / "site"
     wanted = f"kafkakit[{extra}]=={release.version}"
     pip_download(chosen, wanted, "--no-index", "--find-links", str(release.wheels))
-    for wheel in sorted(chosen.iterdir()):
+    for wheel in needed_wheels(chosen, extra):
         with zipfile.ZipFile(wheel) as packed:
             outside = [name for name in packed.namelist() if ".data/" in name.partition("/")[0] + "/"]
             if outside:
@@ -179,7 +181,43 @@ def unpack_wheels(release: Release, extra: str, scratch: Path) -> Path:
             file.unlink()
         else:
             file.chmod(0o644)
+    for name, kept in LEFT_OUT.items():
+        write(site / name / "__init__.py", (HERE / kept).read_bytes())
     return site
+
+
+def needed_wheels(folder: Path, extra: str) -> list[Path]:
+    """All that the program needs with the extra, without those left out and what only they need."""
+    needs: dict[str, tuple[Path, set[str]]] = {}
+    for wheel in sorted(folder.iterdir()):
+        with zipfile.ZipFile(wheel) as packed:
+            (name,) = (n for n in packed.namelist() if n.endswith(".dist-info/METADATA") and n.count("/") == 1)
+            facts = HeaderParser().parsestr(packed.read(name).decode("utf-8"))
+        name = plain_name(facts["Name"])
+        needs[name] = wheel, needed_packages(facts.get_all("Requires-Dist") or [], extra if name == "kafkakit" else "")
+    reached, left = set[str](), ["kafkakit"]
+    while left:
+        name = left.pop()
+        if name in needs and name not in reached and name not in LEFT_OUT:
+            reached.add(name)
+            left += needs[name][1]
+    return [wheel for name, (wheel, _) in needs.items() if name in reached]
+
+
+def needed_packages(lines: Iterable[str], extra: str) -> set[str]:
+    """Those that lines of metadata name for every installation, or for the extra."""
+    found = set[str]()
+    for line in lines:
+        name = re.match(r"[\w.-]+", line)
+        of_extra = re.search(r"extra == ['\"]([^'\"]+)", line)
+        if name and (of_extra is None or of_extra[1] == extra):
+            found.add(plain_name(name[0]))
+    return found
+
+
+def plain_name(name: str) -> str:
+    """As packages are compared: `Google_RE2` is `google-re2`."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def is_unused(file: Path) -> bool:
@@ -287,8 +325,13 @@ def system_files(library: Path) -> dict[str, str | bytes]:
             return output_of([*python, "-m", "kafkakit", *words], env)
 
         units = printed("autothrottle", "unit", "--format", "systemd", "--law", "slo")
+        services = {
+            f"usr/lib/systemd/system/kafkakit-{name}.service": output_of([*python, "-c", PRINT_UNIT, name, *words], env)
+            for name, words in SERVICES.items()
+        }
         lag = (ROOT / "deploy/systemd/kafkakit-lag.service").read_text("utf-8")
         files: dict[str, str | bytes] = {
+            **services,
             "usr/lib/systemd/system/kafkakit-autothrottle.service": installed(units),
             "usr/lib/systemd/system/kafkakit-lag.service": installed(lag),
             "usr/lib/sysusers.d/kafkakit.conf": SYSUSERS,
@@ -300,6 +343,20 @@ def system_files(library: Path) -> dict[str, str | bytes]:
     return files
 
 
+SERVICES = {
+    "registry": ("notifies", "Topics, brokers and tags of a Kafka cluster over HTTP and gRPC", "registry", "serve"),
+    "assigner": ("", "Partitions of streams for their workers", "streams", "assigner", "run"),
+    "ui": ("", "A page of Kafka clusters", "ui"),
+}
+"""Services that no command prints: whether each notifies systemd, what it is, and the words of its command."""
+PRINT_UNIT = """\
+import sys
+from kafkakit.report.exports import running_service_text
+name, notifies, what, *words = sys.argv[1:]
+environment = f"/etc/kafkakit/{name}.env"
+command = ["/usr/bin/kafkakit", *words]
+print(running_service_text(what, command, environment=environment, notifies=bool(notifies)), end="")
+"""
 COMPLETIONS = {
     "bash": "usr/share/bash-completion/completions/kafkakit",
     "zsh": "usr/share/zsh/vendor-completions/_kafkakit",

@@ -251,10 +251,8 @@ StateDirectory=kafkakit
 Environment=XDG_STATE_HOME=/var/lib
 {{writes}}{_CONFINED}"""
 _RUNNING = f"""\
-{_UNIT}Type=notify
-ExecStart={{command}}
-WatchdogSec=5min
-Restart=on-failure
+{_UNIT}{{type}}ExecStart={{command}}
+{{watchdog}}Restart=on-failure
 RestartSec=5s
 SuccessExitStatus={{stopped}}
 User=kafkakit
@@ -306,13 +304,20 @@ def service_text(what: str, script: str, places: Iterable[str], *, timeout: str,
     )
 
 
-def running_service_text(what: str, words: Sequence[str], *, environment: str) -> str:
-    """A service that runs a command until it is stopped; it says when it is ready, and that it still works.
+def running_service_text(what: str, words: Sequence[str], *, environment: str, notifies: bool = True) -> str:
+    """A service that runs a command until it is stopped.
 
-    The first of the words is a path as it is; all others are quoted.
+    One that notifies says when it is ready, and that it still works. The first of the words is a path as it is; all
+    others are quoted.
     """
-    command = " ".join((words[0], *(systemd_word(word, dollars=True) for word in words[1:])))
-    return _RUNNING.format(what=what, command=command, stopped=int(ExitCode.TERMINATED), environment=environment)
+    return _RUNNING.format(
+        what=what,
+        command=" ".join((words[0], *(systemd_word(word, dollars=True) for word in words[1:]))),
+        type="Type=notify\n" if notifies else "Type=exec\n",
+        watchdog="WatchdogSec=5min\n" if notifies else "",
+        stopped=int(ExitCode.TERMINATED),
+        environment=environment,
+    )
 
 
 def timer_text(what: str, when: str, *, delay: str) -> str:

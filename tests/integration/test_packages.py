@@ -64,13 +64,21 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def put_inputs(folder: Path) -> None:
-    """A snapshot of a cluster with one topic, and a file of settings with a mistake."""
+    """A snapshot of a cluster, whose rounds of restarts a solver has to find, and a file of settings with a mistake."""
+    pairs = [(1001 + i, 1001 + (i + 1) % 5) for i in range(5)]
+    minimum = {"min.insync.replicas": "1"}
+    all_three = (1001, 1002, 1003)
+    orders = Partition(partition=0, replicas=all_three, isr=all_three, leader=1001)
+    ring = tuple(Partition(partition=n, replicas=pair, isr=pair, leader=pair[0]) for n, pair in enumerate(pairs))
     snapshot = ClusterSnapshot(
         cluster_id="c1",
         taken_at=datetime(2026, 1, 1, tzinfo=UTC),
         source="a test",
-        brokers=tuple(Broker(id=1000 + i, rack="abc"[i % 3]) for i in range(1, 5)),
-        topics=(Topic(name="orders", partitions=(Partition(partition=0, replicas=(1001, 1002, 1003)),)),),
+        brokers=tuple(Broker(id=1000 + i, rack="abc"[i % 3]) for i in range(1, 6)),
+        topics=(
+            Topic(name="orders", partitions=(orders,), configs=minimum),
+            Topic(name="ring", partitions=ring, configs=minimum),
+        ),
     )
     (folder / "cluster.json").write_bytes(encode_snapshot(snapshot))
     settings = "process.roles=broker\nnode.id=1\nmin.insync.replica=2\n"
@@ -94,6 +102,10 @@ def require_working(shell: Shell, program: str, folder: Path, *, extra: str) -> 
     assert ran.returncode == 0, ran.stderr
     moved = json.loads((folder / "plan.json").read_text())["reassignment"]["partitions"]
     assert [(p["topic"], sorted(p["replicas"])) for p in moved] == [("orders", [1002, 1003, 1004])]
+    in_rounds = "broker restart-plan --snapshot cluster.json --all --at-once 5 -o json"
+    ran = shell(f"{program} {in_rounds}")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert len(json.loads(ran.stdout)["rounds"]) == 3, ran.stdout
     ran = shell(f"{program} -B 127.0.0.1:1 --timeout 5s streams lag serve --listen 127.0.0.1:0")
     assert ("kafkakit[serve]" in ran.stderr) is (extra == ""), ran.stderr
     assert "Traceback" not in ran.stderr
@@ -158,7 +170,13 @@ def test_the_debian_package_in_a_clean_root(dist: Path, clean_root: CleanRoot, t
     require_sound_units(
         {unit.name: unit.read_text().replace("/usr/bin/kafkakit", "/bin/true") for unit in units}, tmp_path
     )
-    assert len(units) == 2
+    assert [unit.stem.removeprefix("kafkakit-") for unit in units] == [
+        "assigner",
+        "autothrottle",
+        "lag",
+        "registry",
+        "ui",
+    ]
     assert not list((clean_root.folder / "etc").rglob("kafkakit*")), "no unit is enabled"
     for shell, place in (("bash", "bash-completion/completions/kafkakit"), ("zsh", "zsh/vendor-completions/_kafkakit")):
         printed = clean_root.run(f"kafkakit completion {shell}").stdout
