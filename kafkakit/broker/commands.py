@@ -30,7 +30,11 @@ from kafkakit.core.options import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafkakit.broker.decide.operation import BrokerOperation
     from kafkakit.broker.decide.restarts import RestartFacts
+    from kafkakit.cli.context import CliContext
 
 MOST_AT_ONCE = 10_000
 app = new_group("Drain, replace, decommission, rejoin and safely restart brokers.")
@@ -56,8 +60,10 @@ Replacement = Annotated[
         exclude_receivers=not_typed(None),
         spread=not_typed(False),
         ignore_warns=not_typed(False),
+        leaders_only=not_typed(False),
     ),
 ]
+WholeGoal = Annotated[OperationGoal, typed_as(leaders_only=not_typed(False))]
 
 
 @with_option_groups
@@ -68,14 +74,23 @@ def drain(ctx: typer.Context, goal: OperationGoal, execution: ExecutionOptions) 
     `reassign apply`. It can be stopped at any time and run again: it resumes. Exits with 0 only when the brokers
     hold and lead nothing.
 
+    With --leaders-only no data moves, such as before a restart: each leadership goes to another replica in sync. If
+    there is none, nothing is done and the exit code is 1; --ignore-warns moves the others.
+
     Examples:
 
     \b
     kafkakit --profile prod broker drain 1004 --dry-run
     kafkakit --profile prod broker drain 1004 --throttle 20MB
     kafkakit --profile prod broker drain 1004,1007 --to 1001,1002,1003 --yes
+    kafkakit --profile prod broker drain 1004 --leaders-only --yes
     """
-    _move(ctx, BrokerOperationKind.DRAIN, goal, execution)
+    from dataclasses import replace as replace_fields
+
+    if not goal.leaders_only:
+        return _move(ctx, BrokerOperationKind.DRAIN, goal, execution)
+    rules = replace_fields(execution.rules, ingest_sample_s=0.0)  # nothing is copied
+    return _move(ctx, BrokerOperationKind.LEADERS, goal, replace_fields(execution, rules=rules))
 
 
 @with_option_groups
@@ -96,7 +111,7 @@ def replace(ctx: typer.Context, goal: Replacement, execution: ExecutionOptions) 
 
 
 @with_option_groups
-def decommission(ctx: typer.Context, goal: OperationGoal, execution: ExecutionOptions) -> None:
+def decommission(ctx: typer.Context, goal: WholeGoal, execution: ExecutionOptions) -> None:
     """Drain brokers, report whether they may be stopped for good, and unregister those that are stopped.
 
     Brokers may be stopped when they hold no replica, lead no partition and do not report to be controllers.
@@ -112,7 +127,7 @@ def decommission(ctx: typer.Context, goal: OperationGoal, execution: ExecutionOp
     _move(ctx, BrokerOperationKind.DECOMMISSION, goal, execution)
 
 
-_PLANNING = ("to", "exclude_receivers", "placement", "min_rack_ids", "spread", "onto", "ignore_warns")
+_PLANNING = ("to", "exclude_receivers", "placement", "min_rack_ids", "spread", "onto", "ignore_warns", "leaders_only")
 
 
 def _move(ctx: typer.Context, kind: BrokerOperationKind, goal: OperationGoal, execution: ExecutionOptions) -> None:
@@ -120,7 +135,7 @@ def _move(ctx: typer.Context, kind: BrokerOperationKind, goal: OperationGoal, ex
 
     from kafkakit.broker.act.move_off import MoveOff, ReassignRunner
     from kafkakit.broker.act.operation_files import Elections, Unregister, open_records, operation_lock
-    from kafkakit.broker.decide.operation import BrokerOperation, base_name
+    from kafkakit.broker.decide.operation import base_name
     from kafkakit.broker.decide.plans import MoveRequest
     from kafkakit.broker.report import outcome_report
     from kafkakit.cli.run_options import read_plan, run_request
@@ -134,14 +149,16 @@ def _move(ctx: typer.Context, kind: BrokerOperationKind, goal: OperationGoal, ex
     goal = goal.recorded(kind, execution.rates.throttle)
     listed = goal.words["brokers"]
     typed = (*given_words(ctx), "--yes")
-    again = str(ShellCommand(f"broker {kind.value}", (listed,), program=cli.program, typed=typed))
+    again = str(ShellCommand(f"broker {kind.verb}", (listed,), program=cli.program, typed=typed))
     back = [*given_words(ctx, _PLANNING), "--yes"]
-    cli.operation_words = (f"stopped; the {kind} is not finished", f"to resume: {again}")
+    cli.operation_words = (f"stopped; the {kind.verb} is not finished", f"to resume: {again}")
     with open_session(cli, read_only=True) as session:
         cluster_id = session.cluster_id
         records = open_records(state_dir, cluster_id, write_file, session.clock)
         if not consent.dry_run:
             session.lock(*operation_lock(state_dir, cluster_id, base_name(kind, goal.brokers, goal.onto)))
+        if goal.leaders_only:
+            _warn_leaders_away(cli, [o for o in records.leaders_away(goal.brokers) if o.brokers != goal.brokers])
 
         def undo_of(operation: BrokerOperation) -> str:
             record = str(records.path_of(operation))
@@ -164,7 +181,7 @@ def _move(ctx: typer.Context, kind: BrokerOperationKind, goal: OperationGoal, ex
         runner = ReassignRunner(
             records, state_dir, cli.output, template, access, read_plan, again=again, undo_of=undo_of
         )
-        elections = Elections(partial(access, f"broker {kind}"), cli.output, ElectionPace(), request.retry_limit_s)
+        elections = Elections(partial(access, f"broker {kind.verb}"), cli.output, ElectionPace(), request.retry_limit_s)
         unregister = Unregister(partial(access, "broker decommission"), cli.output, request.retry_limit_s)
         outcome = MoveOff(
             session.admin,
@@ -195,7 +212,7 @@ class RejoinOptions:
         "",
         metavar="RECORD",
         help="Undo the operation of this record, the file that `drain` printed at its end; `last`: the last one "
-        "on exactly these brokers.",
+        "on exactly these brokers; `leaders`: the last `drain --leaders-only` of them, if there is one.",
     )
     wait_s: float = duration_option(
         "30m", "--wait", help="How long to wait for the brokers, and then for their copies."
@@ -253,6 +270,7 @@ def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, executio
         if not consent.dry_run:
             session.lock(*operation_lock(state_dir, cluster_id, f"rejoin-{listed[:80]}"))
         record = records.to_restore(options.restore, ids)
+        _warn_leaders_away(cli, [o for o in records.leaders_away(ids) if record is None or o.name != record.name])
         if record is not None:  # by its path: another operation may be the last one by then
             named = (("--restore", str(records.path_of(record))),)
             typed = (*given_words(ctx, ("restore",)), "--yes")
@@ -270,6 +288,18 @@ def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, executio
         rejoining = Rejoin(session.admin, session.clock, cli.output, records, runner, elections, request)
         outcome = rejoining.run(record)
     finish(cli, outcome_report(outcome))
+
+
+def _warn_leaders_away(cli: CliContext, operations: Sequence[BrokerOperation]) -> None:
+    """Say which earlier drains of leaderships are not taken back, and how to do that."""
+    from kafkakit.core.text import few_of, shell_command
+
+    for operation in operations:
+        listed = ",".join(map(str, operation.brokers))
+        back = shell_command("broker rejoin", listed, program=cli.program, restore="leaders", yes=True)
+        cli.output.warn(
+            f"leaderships that were moved off broker {few_of(operation.brokers)} are not back; to move them: {back}"
+        )
 
 
 Chosen = Annotated[list[str], typer.Argument(**BROKER_IDS, help="The brokers that are to go down together.")]

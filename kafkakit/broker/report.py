@@ -75,15 +75,20 @@ def outcome_report(outcome: BrokerOutcome) -> Report:
     if outcome.verdict == "declined":
         failure = OperationFailedError("not confirmed, nothing was changed")
     elif not outcome.ok:
-        what = "not safe to stop" if outcome.verdict == "not safe to stop" else f"{outcome.command} is not complete"
+        verb = _verb(outcome)
+        what = "not safe to stop" if outcome.verdict == "not safe to stop" else f"{verb} is not complete"
         failure = OperationFailedError(f"{what}: {outcome.problems[0]}", hint=next(iter(outcome.next_commands), None))
     return Report(
-        command=f"broker {outcome.command}",
+        command=f"broker {_verb(outcome)}",
         data=outcome_data(outcome),
         sections=outcome_sections(outcome),
         table=ResultTable(COLUMNS, outcome_rows(outcome)),
         failure=failure,
     )
+
+
+def _verb(outcome: BrokerOutcome) -> str:
+    return outcome.command if outcome.command == "rejoin" else BrokerOperationKind(outcome.command).verb
 
 
 def outcome_sections(outcome: BrokerOutcome) -> Iterator[Part]:
@@ -94,12 +99,7 @@ def outcome_sections(outcome: BrokerOutcome) -> Iterator[Part]:
         held = f"{count_of(facts.replicas, 'replica')}, {count_of(facts.leaders, 'leadership')}"
         yield f"broker {facts.broker}: {facts.state}, {held}{late}"
     if outcome.planned is not None:
-        plan = outcome.planned
-        first = count_of(plan.leaders_first, "leader") if plan.leaders_first else "no leaders"
-        yield (
-            f"planned: {count_of(plan.partitions, 'partition')}, {count_of(plan.copies, 'copy', 'copies')} "
-            f"({format_bytes(plan.bytes)}); {first} to move first"
-        )
+        yield _planned_line(outcome.planned, outcome.command)
     if outcome.moves_sent or outcome.copied_bytes:
         sent = count_of(outcome.moves_sent, "request")
         time = format_rough_time(outcome.seconds)
@@ -117,12 +117,27 @@ def outcome_sections(outcome: BrokerOutcome) -> Iterator[Part]:
     yield NextCommands(outcome.next_commands)
 
 
+def _planned_line(plan: PlanSummary, command: str) -> str:
+    if command == BrokerOperationKind.LEADERS:
+        return f"planned: {count_of(plan.partitions, 'replica list')} to reorder, no data moves"
+    first = count_of(plan.leaders_first, "leader") if plan.leaders_first else "no leaders"
+    return (
+        f"planned: {count_of(plan.partitions, 'partition')}, {count_of(plan.copies, 'copy', 'copies')} "
+        f"({format_bytes(plan.bytes)}); {first} to move first"
+    )
+
+
 def _headline(outcome: BrokerOutcome) -> str:
-    brokers = few_of(b.broker for b in outcome.brokers)
+    brokers, several = few_of(b.broker for b in outcome.brokers), len(outcome.brokers) > 1
+    if outcome.command == BrokerOperationKind.LEADERS:
+        if outcome.verdict == "done":
+            stay = " that another broker can lead" if outcome.cautions else ""
+            return f"{'brokers' if several else 'broker'} {brokers} {'lead' if several else 'leads'} nothing{stay}"
+        verdict = "plan" if outcome.verdict == "planned" else outcome.verdict
+        return f"{verdict}: move leaderships off broker {brokers}"
     if outcome.verdict == "planned":
         return f"plan: {outcome.command} broker {brokers}"
     if outcome.verdict == "done":
-        several = len(outcome.brokers) > 1
         what = "rejoined" if outcome.command == "rejoin" else f"been {BrokerOperationKind(outcome.command).participle}"
         return f"{'brokers' if several else 'broker'} {brokers} {'have' if several else 'has'} {what}"
     return f"{outcome.verdict}: {outcome.command} broker {brokers}"
