@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.broker.decide.operation import BrokerOperationKind, ElectionPace, OperationGoal, broker_ids
+from kafkakit.broker.decide.restarts import ScriptRequest
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.completion import BROKER_CHOICE, BROKER_IDS
 from kafkakit.cli.context import given_words
@@ -393,7 +394,11 @@ class RestartChoice:
 @app.command("restart-plan", cls=CliCommand, short_help="Plan rounds of brokers that may go down together.")
 @with_option_groups
 def restart_plan(
-    ctx: typer.Context, choice: RestartChoice, snapshot: Snapshot = None, allow_offline_dirs: OfflineDirs = False
+    ctx: typer.Context,
+    choice: RestartChoice,
+    script: ScriptRequest,
+    snapshot: Snapshot = None,
+    allow_offline_dirs: OfflineDirs = False,
 ) -> int:
     """Plan a rolling restart: the fewest rounds of brokers that may go down together, and a proven bound.
 
@@ -401,40 +406,65 @@ def restart_plan(
     waits for. Rack by rack if that takes no more rounds; the active controller is in the last round. Exits with 1
     when brokers cannot be restarted now, which are listed with the reason, and with 75 when that is not known.
 
+    --script prints a POSIX shell script that does it with kubectl, round by round: wait for the gate, move leaderships
+    away, replace the pods, wait until they are ready, move leaderships back. It can be run again after a stop.
+
     Examples:
 
     \b
     kafkakit --profile prod broker restart-plan --all --at-once 3
     kafkakit --profile prod broker restart-plan --rack a --at-once 10
     kafkakit broker restart-plan --all --at-once 3 --snapshot prod.json -o json
+    kafkakit --profile prod broker restart-plan --all --at-once 3 --script on-delete --statefulset kafka > restart.sh
     """
     from kafkakit.broker.act.restarts import read_restart_facts
-    from kafkakit.broker.decide.restarts import plan_restarts
-    from kafkakit.broker.report import restart_plan_report
+    from kafkakit.broker.decide.restarts import plan_restarts, script_rounds
+    from kafkakit.broker.report import restart_plan_report, restart_script_report
     from kafkakit.cli.session import finish, open_session
 
     cli = cli_context(ctx)
+    script.require_complete(from_file=snapshot is not None)
     with open_session(cli, read_only=True) as session:
         facts = read_restart_facts(session, snapshot)
-    cli.cluster_id = facts.snapshot.cluster_id
+    if script.kind is None:  # else the script is all that is printed
+        cli.cluster_id = facts.snapshot.cluster_id
     ids = choice.resolve(facts)
     plan = plan_restarts(facts, ids, choice.at_once, allow_offline_dirs=allow_offline_dirs)
+    if script.kind is not None:
+        rounds = script_rounds(facts, plan, script)
+        made = restart_script_report(rounds, script, cli.program, allow_offline_dirs=allow_offline_dirs)
+        return finish(cli, made)
     return finish(cli, restart_plan_report(facts, plan, cli.program))
 
 
 @app.command("restart-gate", cls=CliCommand, short_help="Wait until these brokers may go down together.")
 @with_option_groups
-def restart_gate(ctx: typer.Context, brokers: Chosen, allow_offline_dirs: OfflineDirs = False) -> int:
+def restart_gate(
+    ctx: typer.Context,
+    brokers: Chosen,
+    allow_offline_dirs: OfflineDirs = False,
+    starting: Annotated[
+        bool,
+        typer.Option(
+            "--starting",
+            help="For an init container of these brokers: wait only until all others are up, with enough in sync.",
+        ),
+    ] = False,
+) -> int:
     """Wait until all brokers are up and `restart-check` allows these to go down; for scripts and preStop hooks.
 
     Exits with 0 then, and with 75 when that does not come about within --timeout (10 minutes if it is not given), or
     the cluster does not answer. Each new reason to wait is a line on stderr. Reads only.
+
+    With --starting the brokers themselves may be down or new. The cluster is away as well while all brokers start, so
+    an init container has to go on at 75.
 
     Examples:
 
     \b
     kafkakit --profile prod broker restart-gate 1004 --timeout 15m
     kafkakit --profile prod broker restart-gate 1001,1004,1007 && kubectl delete pod kafka-1 kafka-4 kafka-7
+    kafkakit --profile prod broker restart-gate 1004 --starting --timeout 30s
     """
     from kafkakit.broker.act.restarts import GATE_LIMIT_S, wait_for_gate
     from kafkakit.broker.report import restart_gate_report
@@ -451,6 +481,6 @@ def restart_gate(ctx: typer.Context, brokers: Chosen, allow_offline_dirs: Offlin
     cli.operation_words = ("the gate is closed: the cluster has not answered yet", check)
     limit_s = GATE_LIMIT_S if cli.timeout_s is None else cli.timeout_s
     with open_session(cli, read_only=True) as session:
-        verdict = wait_for_gate(session, ids, limit_s, say, allow_offline_dirs=allow_offline_dirs)
+        verdict = wait_for_gate(session, ids, limit_s, say, allow_offline_dirs=allow_offline_dirs, starting=starting)
         cli.cluster_id = session.cluster_id
-    return finish(cli, restart_gate_report(verdict))
+    return finish(cli, restart_gate_report(verdict, starting=starting))

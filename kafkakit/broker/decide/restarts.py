@@ -9,6 +9,7 @@ A plan rests on what is in sync now, so all brokers have to be back before the n
 arrays; all of a kind are one condition of the plan.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,9 +17,10 @@ from typing import TYPE_CHECKING
 
 from kafkakit.core.cluster_facts import Quorum
 from kafkakit.core.columns import without_collector
-from kafkakit.core.errors import ExitCode, UsageError
+from kafkakit.core.errors import ExitCode, OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.findings import MIN_ISR, min_isr_of, shorten, usual_min_isr_words
 from kafkakit.core.model import Broker, ClusterSnapshot, Reassignment
+from kafkakit.core.options import duration_option, option
 from kafkakit.core.quantities import count_of, format_rough_time
 from kafkakit.core.text import few_of, sanitize, shown_name
 from kafkakit.placement.restart_rounds import RoundsProblem
@@ -524,3 +526,126 @@ def _problem(facts: RestartFacts, chosen: Sequence[int], at_once: int) -> Rounds
         limits.append((np.array([places]), most))
     np.fill_diagonal(conflicts, val=False)
     return RoundsProblem(conflicts, limits, at_once)
+
+
+def explain_absent(brokers: Sequence[int]) -> str:
+    """Which brokers are not up, in one line; empty for none."""
+    if not brokers:
+        return ""
+    several = len(brokers) > 1
+    return f"broker{'s' if several else ''} {few_of(brokers)} {'are' if several else 'is'} not up"
+
+
+def explain_trouble(facts: RestartFacts, ids: Collection[int]) -> str:
+    """Why these brokers, which start, had better wait: what others lack, in one line; empty for nothing.
+
+    Nothing is asked of the brokers themselves, and of partitions that wait for them.
+    """
+    missing = [b for b in facts.awaited(()) if b not in ids]
+    if missing:
+        return explain_absent(missing)
+    known = [b for b in set(ids) if b in facts.table.brokers]
+    table = facts.table
+    own = table.counts(table.mask(known))[0] > 0
+    late = ~own & (table.minimum >= 0) & (table.replicas > table.minimum) & (table.in_sync < table.minimum)
+    return next(iter(_partition_words(facts, late, f"elsewhere with fewer in sync than {MIN_ISR}")), "")
+
+
+class ScriptKind(StrEnum):
+    """How Kubernetes replaces pods of a StatefulSet: those that are deleted, or all from an ordinal on."""
+
+    ON_DELETE = "on-delete"
+    PARTITION = "partition"
+
+    @property
+    def strategy(self) -> str:
+        """The StatefulSet's `updateStrategy.type`."""
+        return "OnDelete" if self is ScriptKind.ON_DELETE else "RollingUpdate"
+
+
+_POD_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptRequest:
+    """The StatefulSet that a script restarts; `kind` None: no script is asked for."""
+
+    kind: ScriptKind | None = option(
+        None, "--script", help="Print a shell script that restarts the pods of a StatefulSet with this update strategy."
+    )
+    statefulset: str = option("", "--statefulset", metavar="NAME", help="StatefulSet of the brokers, with --script.")
+    namespace: str = option("", "--namespace", metavar="NAME", help="Its namespace; that of kubectl if not given.")
+    first_id: int | None = option(
+        None,
+        "--first-id",
+        min=0,
+        metavar="ID",
+        help="Broker in pod NAME-0; read from the brokers' host names (NAME-0.kafka.svc) if not given.",
+    )
+    wait_s: float = duration_option("30m", "--wait", help="How long each step of the script may wait.")
+
+    def require_complete(self, *, from_file: bool) -> None:
+        """Raise `UsageError` for options that do not fit together."""
+        if self.kind is None:
+            given = [f"--{k}" for k in ("statefulset", "namespace") if getattr(self, k)]
+            if given or self.first_id is not None:
+                raise UsageError(f"{next(iter(given), '--first-id')} goes with --script on-delete or partition")
+            return
+        if from_file:
+            raise UsageError("--script needs the cluster, not a snapshot: its commands run against that")
+        if not self.statefulset:
+            raise UsageError("--script needs --statefulset NAME")
+        for flag, name in (("--statefulset", self.statefulset), ("--namespace", self.namespace)):
+            if name and not _POD_NAME.fullmatch(name):
+                raise UsageError(f"{flag}: {name!r} is not a name in Kubernetes")
+
+    def pods_of(self, facts: RestartFacts, ids: Collection[int]) -> dict[int, str]:
+        """The pod of each broker; `UsageError` where ids and host names tell of another one, or of none."""
+        hosts = {b.id: b.host.partition(".")[0] for b in facts.snapshot.brokers}
+        of_host = {
+            b: int(number)
+            for b, host in hosts.items()
+            if (number := host.removeprefix(f"{self.statefulset}-")) != host and number.isdecimal()
+        }
+        first = self.first_id
+        if first is None:
+            offsets = {b - n for b, n in of_host.items()}
+            if len(offsets) != 1:
+                hint = "host names do not tell which pod a broker runs in"
+                raise UsageError(f"give --first-id ID, the broker in pod {self.statefulset}-0", hint=hint)
+            first = offsets.pop()
+        below = sorted(b for b in ids if b < first)
+        if below:
+            raise UsageError(f"broker {few_of(below)} has no pod: pod {self.statefulset}-0 has broker {first}")
+        for broker, at in sorted(of_host.items()):
+            if at != broker - first:
+                raise UsageError(
+                    f"broker {broker} runs in pod {self.statefulset}-{at}, not {self.statefulset}-{broker - first}",
+                    hint=f"its host is {sanitize(hosts[broker])}; check --first-id",
+                )
+        return {b: f"{self.statefulset}-{b - first}" for b in sorted(ids)}
+
+
+def script_rounds(
+    facts: RestartFacts, plan: RestartPlan, request: ScriptRequest
+) -> tuple[tuple[tuple[int, str], ...], ...]:
+    """The brokers of each round of a script with their pods; for a partition one by one, from the last pod down.
+
+    Raises `UsageError` if a partition would restart a broker that is not in the plan, since it restarts every pod from
+    an ordinal on, and `OperationFailedError` or `TryLaterError` if a broker cannot be restarted now.
+    """
+    if plan.blocked:
+        first = plan.blocked[0]
+        error = TryLaterError if plan.code is ExitCode.TRY_LATER else OperationFailedError
+        raise error(f"no script: broker {first.broker} cannot be restarted now: {first.reason}")
+    planned = [b for r in plan.rounds for b in r.brokers]
+    pods = request.pods_of(facts, planned)
+    if request.kind is not ScriptKind.PARTITION:
+        return tuple(tuple((b, pods[b]) for b in r.brokers) for r in plan.rounds)
+    others = sorted(set(facts.table.brokers.tolist()) - set(planned))
+    if others:
+        raise UsageError(
+            f"a partition restarts all pods from an ordinal on, and broker {few_of(others)} is not in the plan",
+            hint="give --all, or use the strategy OnDelete and --script on-delete",
+        )
+    return tuple(((b, pods[b]),) for b in sorted(planned, reverse=True))
