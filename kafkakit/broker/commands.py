@@ -473,6 +473,8 @@ def restart_gate(
 
     cli, ids = cli_context(ctx), _several_ids(brokers)
     check = str(shell_command("broker restart-check", ",".join(map(str, ids)), program=cli.program))
+    if starting:
+        check = str(shell_command("status", program=cli.program))
 
     def say(line: str) -> None:
         cli.output.say(line)

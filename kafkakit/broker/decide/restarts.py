@@ -574,7 +574,9 @@ class ScriptRequest:
         None, "--script", help="Print a shell script that restarts the pods of a StatefulSet with this update strategy."
     )
     statefulset: str = option("", "--statefulset", metavar="NAME", help="StatefulSet of the brokers, with --script.")
-    namespace: str = option("", "--namespace", metavar="NAME", help="Its namespace; that of kubectl if not given.")
+    namespace: str = option(
+        "", "--namespace", metavar="NAME", help="Its namespace; if not given, the one kubectl uses."
+    )
     first_id: int | None = option(
         None,
         "--first-id",
@@ -616,7 +618,7 @@ class ScriptRequest:
             first = offsets.pop()
         below = sorted(b for b in ids if b < first)
         if below:
-            raise UsageError(f"broker {few_of(below)} has no pod: pod {self.statefulset}-0 has broker {first}")
+            raise UsageError(f"no pod has broker {few_of(below)}: pod {self.statefulset}-0 has broker {first}")
         for broker, at in sorted(of_host.items()):
             if at != broker - first:
                 raise UsageError(
@@ -645,7 +647,7 @@ def script_rounds(
     others = sorted(set(facts.table.brokers.tolist()) - set(planned))
     if others:
         raise UsageError(
-            f"a partition restarts all pods from an ordinal on, and broker {few_of(others)} is not in the plan",
+            f"a partition restarts all pods from an ordinal on, and the plan is without broker {few_of(others)}",
             hint="give --all, or use the strategy OnDelete and --script on-delete",
         )
     return tuple(((b, pods[b]),) for b in sorted(planned, reverse=True))
