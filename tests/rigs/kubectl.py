@@ -2,13 +2,16 @@
 
 `place` writes the program; it answers the few calls that a restart script makes, and refuses every other one. What a
 test wants of a pod is in the file: `broken` pods never become ready, and `foreign` ones have another owner. The
-program `replace`, if it is given, gets the names of the pods that are to go down together and come back.
+program `replace`, if it is given, gets the names of the pods that are to go down together and come back; `of_sandbox`
+makes one whose pods are the brokers of a sandbox: all are asked to end (SIGTERM), then all are started again.
 """
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -67,6 +70,9 @@ def main(path: Path, words: list[str]) -> int:
             state["log"].append(f"partition {state['partition']}")
             old = [f"{name}-{n}" for n in range(state["partition"], state["replicas"])]
             replace_pods(path, state, [n for n in old if state["pods"][n]["revision"] != state["revision"]])
+        case ["rollout", "restart", "statefulset", name] if name == state["name"]:
+            state["revision"] += "x"
+            save(path, state)
         case _:
             print(f"kubectl: not expected here: {words}", file=sys.stderr)
             return 1
@@ -82,5 +88,32 @@ def replace_pods(path: Path, state: dict[str, Any], names: list[str]) -> None:
         subprocess.run([*os.environ["REPLACE"].split(), *names], check=True, stdout=sys.stderr)
 
 
+def of_sandbox(state: Path, name: str, first: int) -> str:
+    """The program for `replace` of a sandbox whose state is in a file; the broker of pod 0 is `first`."""
+    return f"{sys.executable} {Path(__file__).resolve()} --of-sandbox {state} {name} {first}"
+
+
+def restart_brokers(state: Path, name: str, brokers: list[int]) -> None:
+    nodes = {each["node"]["id"]: each["process"] for each in load(state)["nodes"]}
+    for broker in brokers:
+        os.kill(nodes[broker]["pid"], signal.SIGTERM)
+    for broker in brokers:
+        while _runs(nodes[broker]["pid"]):
+            time.sleep(0.05)
+    for broker in brokers:
+        subprocess.run(["kafkakit", "sandbox", "restart", str(broker), "--name", name], check=True, stdout=sys.stderr)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
 if __name__ == "__main__":
+    if sys.argv[1] == "--of-sandbox":
+        ids = [int(sys.argv[4]) + int(pod.rpartition("-")[2]) for pod in sys.argv[5:]]
+        restart_brokers(Path(sys.argv[2]), sys.argv[3], ids)
+        raise SystemExit(0)
     raise SystemExit(main(Path(sys.argv[1]), sys.argv[2:]))

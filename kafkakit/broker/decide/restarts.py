@@ -571,7 +571,7 @@ class ScriptRequest:
     """The StatefulSet that a script restarts; `kind` None: no script is asked for."""
 
     kind: ScriptKind | None = option(
-        None, "--script", help="Print a shell script that restarts the pods of a StatefulSet with this update strategy."
+        None, "--script", help="Print a shell script that restarts the pods of a StatefulSet of this update strategy."
     )
     statefulset: str = option("", "--statefulset", metavar="NAME", help="StatefulSet of the brokers, with --script.")
     namespace: str = option(
