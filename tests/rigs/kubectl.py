@@ -3,7 +3,8 @@
 `place` writes the program; it answers the few calls that a restart script makes, and refuses every other one. What a
 test wants of a pod is in the file: `broken` pods never become ready, and `foreign` ones have another owner. The
 program `replace`, if it is given, gets the names of the pods that are to go down together and come back; `of_sandbox`
-makes one whose pods are the brokers of a sandbox: all are asked to end (SIGTERM), then all are started again.
+makes one whose pods are the brokers of a sandbox: all are asked to end (SIGTERM), then all are started again. What
+they lead before that, as clients see it, is a line of the file `led` each.
 """
 
 import json
@@ -88,9 +89,22 @@ def replace_pods(path: Path, state: dict[str, Any], names: list[str]) -> None:
         subprocess.run([*os.environ["REPLACE"].split(), *names], check=True, stdout=sys.stderr)
 
 
-def of_sandbox(state: Path, name: str, first: int) -> str:
+def of_sandbox(state: Path, name: str, first: int, bootstrap: str) -> str:
     """The program for `replace` of a sandbox whose state is in a file; the broker of pod 0 is `first`."""
-    return f"{sys.executable} {Path(__file__).resolve()} --of-sandbox {state} {name} {first}"
+    return f"{sys.executable} {Path(__file__).resolve()} --of-sandbox {state} {name} {first} {bootstrap}"
+
+
+def led_by(brokers: list[int], bootstrap: str) -> list[str]:
+    """What the brokers lead, as soon as that does not change for a moment: a broker may learn of it late."""
+    from confluent_kafka.admin import AdminClient
+
+    client, found, before = AdminClient({"bootstrap.servers": bootstrap}), ["?"], [""]
+    while found != before:
+        before = found
+        time.sleep(0.5)
+        topics = client.list_topics(timeout=30).topics.values()
+        found = [f"{t.topic}-{p.id}" for t in topics for p in t.partitions.values() if p.leader in brokers]
+    return found
 
 
 def restart_brokers(state: Path, name: str, brokers: list[int]) -> None:
@@ -113,7 +127,9 @@ def _runs(pid: int) -> bool:
 
 if __name__ == "__main__":
     if sys.argv[1] == "--of-sandbox":
-        ids = [int(sys.argv[4]) + int(pod.rpartition("-")[2]) for pod in sys.argv[5:]]
+        ids = [int(sys.argv[4]) + int(pod.rpartition("-")[2]) for pod in sys.argv[6:]]
+        with Path("led").open("a", encoding="utf-8") as led:
+            led.writelines(f"{each}\n" for each in led_by(ids, sys.argv[5]))
         restart_brokers(Path(sys.argv[2]), sys.argv[3], ids)
         raise SystemExit(0)
     raise SystemExit(main(Path(sys.argv[1]), sys.argv[2:]))

@@ -603,7 +603,9 @@ class ReassignRunner:
     def preview(self, plan: Plan, record: BrokerOperation | None) -> RunOutcome:
         """Every check of an apply and its schedule; nothing is written."""
         request = replace(self._template, rates=self._rates(record, None), dry_run=True)
-        return self._run(plan, "plan.json", Direction.APPLY, self._again, request, self._reporter)
+        copies = any(move.adding for move in plan.moves) or bool(plan.dir_moves)
+        reporter = self._reporter if copies else _LeadershipReporter(self._reporter)
+        return self._run(plan, "plan.json", Direction.APPLY, self._again, request, reporter)
 
     def run(
         self, operation: BrokerOperation, leg: OperationPlan, direction: Direction, *, dry_run: bool = False
