@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.broker.decide.operation import BrokerOperationKind, ElectionPace, OperationGoal, broker_ids
+from kafkakit.broker.decide.restarts import ScriptRequest
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.completion import BROKER_CHOICE, BROKER_IDS
 from kafkakit.cli.context import given_words
@@ -30,7 +31,11 @@ from kafkakit.core.options import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafkakit.broker.decide.operation import BrokerOperation
     from kafkakit.broker.decide.restarts import RestartFacts
+    from kafkakit.cli.context import CliContext
 
 MOST_AT_ONCE = 10_000
 app = new_group("Drain, replace, decommission, rejoin and safely restart brokers.")
@@ -56,8 +61,10 @@ Replacement = Annotated[
         exclude_receivers=not_typed(None),
         spread=not_typed(False),
         ignore_warns=not_typed(False),
+        leaders_only=not_typed(False),
     ),
 ]
+WholeGoal = Annotated[OperationGoal, typed_as(leaders_only=not_typed(False))]
 
 
 @with_option_groups
@@ -68,14 +75,23 @@ def drain(ctx: typer.Context, goal: OperationGoal, execution: ExecutionOptions) 
     `reassign apply`. It can be stopped at any time and run again: it resumes. Exits with 0 only when the brokers
     hold and lead nothing.
 
+    With --leaders-only no data moves, such as before a restart: each leadership goes to another replica in sync. If
+    there is none, nothing is done and the exit code is 1; --ignore-warns moves the others.
+
     Examples:
 
     \b
     kafkakit --profile prod broker drain 1004 --dry-run
     kafkakit --profile prod broker drain 1004 --throttle 20MB
     kafkakit --profile prod broker drain 1004,1007 --to 1001,1002,1003 --yes
+    kafkakit --profile prod broker drain 1004 --leaders-only --yes
     """
-    _move(ctx, BrokerOperationKind.DRAIN, goal, execution)
+    from dataclasses import replace as replace_fields
+
+    if not goal.leaders_only:
+        return _move(ctx, BrokerOperationKind.DRAIN, goal, execution)
+    rules = replace_fields(execution.rules, ingest_sample_s=0.0)  # nothing is copied
+    return _move(ctx, BrokerOperationKind.LEADERS, goal, replace_fields(execution, rules=rules))
 
 
 @with_option_groups
@@ -96,7 +112,7 @@ def replace(ctx: typer.Context, goal: Replacement, execution: ExecutionOptions) 
 
 
 @with_option_groups
-def decommission(ctx: typer.Context, goal: OperationGoal, execution: ExecutionOptions) -> None:
+def decommission(ctx: typer.Context, goal: WholeGoal, execution: ExecutionOptions) -> None:
     """Drain brokers, report whether they may be stopped for good, and unregister those that are stopped.
 
     Brokers may be stopped when they hold no replica, lead no partition and do not report to be controllers.
@@ -112,7 +128,7 @@ def decommission(ctx: typer.Context, goal: OperationGoal, execution: ExecutionOp
     _move(ctx, BrokerOperationKind.DECOMMISSION, goal, execution)
 
 
-_PLANNING = ("to", "exclude_receivers", "placement", "min_rack_ids", "spread", "onto", "ignore_warns")
+_PLANNING = ("to", "exclude_receivers", "placement", "min_rack_ids", "spread", "onto", "ignore_warns", "leaders_only")
 
 
 def _move(ctx: typer.Context, kind: BrokerOperationKind, goal: OperationGoal, execution: ExecutionOptions) -> None:
@@ -120,7 +136,7 @@ def _move(ctx: typer.Context, kind: BrokerOperationKind, goal: OperationGoal, ex
 
     from kafkakit.broker.act.move_off import MoveOff, ReassignRunner
     from kafkakit.broker.act.operation_files import Elections, Unregister, open_records, operation_lock
-    from kafkakit.broker.decide.operation import BrokerOperation, base_name
+    from kafkakit.broker.decide.operation import base_name
     from kafkakit.broker.decide.plans import MoveRequest
     from kafkakit.broker.report import outcome_report
     from kafkakit.cli.run_options import read_plan, run_request
@@ -134,14 +150,16 @@ def _move(ctx: typer.Context, kind: BrokerOperationKind, goal: OperationGoal, ex
     goal = goal.recorded(kind, execution.rates.throttle)
     listed = goal.words["brokers"]
     typed = (*given_words(ctx), "--yes")
-    again = str(ShellCommand(f"broker {kind.value}", (listed,), program=cli.program, typed=typed))
+    again = str(ShellCommand(f"broker {kind.verb}", (listed,), program=cli.program, typed=typed))
     back = [*given_words(ctx, _PLANNING), "--yes"]
-    cli.operation_words = (f"stopped; the {kind} is not finished", f"to resume: {again}")
+    cli.operation_words = (f"stopped; the {kind.verb} is not finished", f"to resume: {again}")
     with open_session(cli, read_only=True) as session:
         cluster_id = session.cluster_id
         records = open_records(state_dir, cluster_id, write_file, session.clock)
         if not consent.dry_run:
             session.lock(*operation_lock(state_dir, cluster_id, base_name(kind, goal.brokers, goal.onto)))
+        if goal.leaders_only:
+            _warn_leaders_away(cli, [o for o in records.leaders_away(goal.brokers) if o.brokers != goal.brokers])
 
         def undo_of(operation: BrokerOperation) -> str:
             record = str(records.path_of(operation))
@@ -164,7 +182,7 @@ def _move(ctx: typer.Context, kind: BrokerOperationKind, goal: OperationGoal, ex
         runner = ReassignRunner(
             records, state_dir, cli.output, template, access, read_plan, again=again, undo_of=undo_of
         )
-        elections = Elections(partial(access, f"broker {kind}"), cli.output, ElectionPace(), request.retry_limit_s)
+        elections = Elections(partial(access, f"broker {kind.verb}"), cli.output, ElectionPace(), request.retry_limit_s)
         unregister = Unregister(partial(access, "broker decommission"), cli.output, request.retry_limit_s)
         outcome = MoveOff(
             session.admin,
@@ -195,7 +213,7 @@ class RejoinOptions:
         "",
         metavar="RECORD",
         help="Undo the operation of this record, the file that `drain` printed at its end; `last`: the last one "
-        "on exactly these brokers.",
+        "on exactly these brokers; `leaders`: the last `drain --leaders-only` of them, if there is one.",
     )
     wait_s: float = duration_option(
         "30m", "--wait", help="How long to wait for the brokers, and then for their copies."
@@ -253,6 +271,7 @@ def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, executio
         if not consent.dry_run:
             session.lock(*operation_lock(state_dir, cluster_id, f"rejoin-{listed[:80]}"))
         record = records.to_restore(options.restore, ids)
+        _warn_leaders_away(cli, [o for o in records.leaders_away(ids) if record is None or o.name != record.name])
         if record is not None:  # by its path: another operation may be the last one by then
             named = (("--restore", str(records.path_of(record))),)
             typed = (*given_words(ctx, ("restore",)), "--yes")
@@ -270,6 +289,18 @@ def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, executio
         rejoining = Rejoin(session.admin, session.clock, cli.output, records, runner, elections, request)
         outcome = rejoining.run(record)
     finish(cli, outcome_report(outcome))
+
+
+def _warn_leaders_away(cli: CliContext, operations: Sequence[BrokerOperation]) -> None:
+    """Say which earlier drains of leaderships are not taken back, and how to do that."""
+    from kafkakit.core.text import few_of, shell_command
+
+    for operation in operations:
+        listed = ",".join(map(str, operation.brokers))
+        back = shell_command("broker rejoin", listed, program=cli.program, restore="leaders", yes=True)
+        cli.output.warn(
+            f"leaderships that were moved off broker {few_of(operation.brokers)} are not back; to move them: {back}"
+        )
 
 
 Chosen = Annotated[list[str], typer.Argument(**BROKER_IDS, help="The brokers that are to go down together.")]
@@ -363,7 +394,11 @@ class RestartChoice:
 @app.command("restart-plan", cls=CliCommand, short_help="Plan rounds of brokers that may go down together.")
 @with_option_groups
 def restart_plan(
-    ctx: typer.Context, choice: RestartChoice, snapshot: Snapshot = None, allow_offline_dirs: OfflineDirs = False
+    ctx: typer.Context,
+    choice: RestartChoice,
+    script: ScriptRequest,
+    snapshot: Snapshot = None,
+    allow_offline_dirs: OfflineDirs = False,
 ) -> int:
     """Plan a rolling restart: the fewest rounds of brokers that may go down together, and a proven bound.
 
@@ -371,40 +406,65 @@ def restart_plan(
     waits for. Rack by rack if that takes no more rounds; the active controller is in the last round. Exits with 1
     when brokers cannot be restarted now, which are listed with the reason, and with 75 when that is not known.
 
+    --script prints a POSIX shell script that does it with kubectl, round by round: wait for the gate, move leaderships
+    away, replace the pods, wait until they are ready, move leaderships back. It can be run again after a stop.
+
     Examples:
 
     \b
     kafkakit --profile prod broker restart-plan --all --at-once 3
     kafkakit --profile prod broker restart-plan --rack a --at-once 10
     kafkakit broker restart-plan --all --at-once 3 --snapshot prod.json -o json
+    kafkakit --profile prod broker restart-plan --all --at-once 3 --script on-delete --statefulset kafka > restart.sh
     """
     from kafkakit.broker.act.restarts import read_restart_facts
-    from kafkakit.broker.decide.restarts import plan_restarts
-    from kafkakit.broker.report import restart_plan_report
+    from kafkakit.broker.decide.restarts import plan_restarts, script_rounds
+    from kafkakit.broker.report import restart_plan_report, restart_script_report
     from kafkakit.cli.session import finish, open_session
 
     cli = cli_context(ctx)
+    script.require_complete(from_file=snapshot is not None)
     with open_session(cli, read_only=True) as session:
         facts = read_restart_facts(session, snapshot)
-    cli.cluster_id = facts.snapshot.cluster_id
+    if script.kind is None:  # else the script is all that is printed
+        cli.cluster_id = facts.snapshot.cluster_id
     ids = choice.resolve(facts)
     plan = plan_restarts(facts, ids, choice.at_once, allow_offline_dirs=allow_offline_dirs)
+    if script.kind is not None:
+        rounds = script_rounds(facts, plan, script)
+        made = restart_script_report(rounds, script, cli.program, allow_offline_dirs=allow_offline_dirs)
+        return finish(cli, made)
     return finish(cli, restart_plan_report(facts, plan, cli.program))
 
 
 @app.command("restart-gate", cls=CliCommand, short_help="Wait until these brokers may go down together.")
 @with_option_groups
-def restart_gate(ctx: typer.Context, brokers: Chosen, allow_offline_dirs: OfflineDirs = False) -> int:
+def restart_gate(
+    ctx: typer.Context,
+    brokers: Chosen,
+    allow_offline_dirs: OfflineDirs = False,
+    starting: Annotated[
+        bool,
+        typer.Option(
+            "--starting",
+            help="For an init container of these brokers: wait only until all others are up, with enough in sync.",
+        ),
+    ] = False,
+) -> int:
     """Wait until all brokers are up and `restart-check` allows these to go down; for scripts and preStop hooks.
 
     Exits with 0 then, and with 75 when that does not come about within --timeout (10 minutes if it is not given), or
     the cluster does not answer. Each new reason to wait is a line on stderr. Reads only.
+
+    With --starting the brokers themselves may be down or new. The cluster is away as well while all brokers start, so
+    an init container has to go on at 75.
 
     Examples:
 
     \b
     kafkakit --profile prod broker restart-gate 1004 --timeout 15m
     kafkakit --profile prod broker restart-gate 1001,1004,1007 && kubectl delete pod kafka-1 kafka-4 kafka-7
+    kafkakit --profile prod broker restart-gate 1004 --starting --timeout 30s
     """
     from kafkakit.broker.act.restarts import GATE_LIMIT_S, wait_for_gate
     from kafkakit.broker.report import restart_gate_report
@@ -413,6 +473,8 @@ def restart_gate(ctx: typer.Context, brokers: Chosen, allow_offline_dirs: Offlin
 
     cli, ids = cli_context(ctx), _several_ids(brokers)
     check = str(shell_command("broker restart-check", ",".join(map(str, ids)), program=cli.program))
+    if starting:
+        check = str(shell_command("status", program=cli.program))
 
     def say(line: str) -> None:
         cli.output.say(line)
@@ -421,6 +483,6 @@ def restart_gate(ctx: typer.Context, brokers: Chosen, allow_offline_dirs: Offlin
     cli.operation_words = ("the gate is closed: the cluster has not answered yet", check)
     limit_s = GATE_LIMIT_S if cli.timeout_s is None else cli.timeout_s
     with open_session(cli, read_only=True) as session:
-        verdict = wait_for_gate(session, ids, limit_s, say, allow_offline_dirs=allow_offline_dirs)
+        verdict = wait_for_gate(session, ids, limit_s, say, allow_offline_dirs=allow_offline_dirs, starting=starting)
         cli.cluster_id = session.cluster_id
-    return finish(cli, restart_gate_report(verdict))
+    return finish(cli, restart_gate_report(verdict, starting=starting))

@@ -1,14 +1,24 @@
 """What a command on brokers came to, as text and as data."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kafkakit.broker.decide.operation import BrokerCounts, BrokerOperationKind
-from kafkakit.broker.decide.restarts import RestartAnswer, RestartFacts, RestartPlan, RestartRound, RestartVerdict
+from kafkakit.broker.decide.restarts import (
+    RestartAnswer,
+    RestartFacts,
+    RestartPlan,
+    RestartRound,
+    RestartVerdict,
+    ScriptKind,
+    ScriptRequest,
+)
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.quantities import count_of, format_bytes, format_rough_time
-from kafkakit.core.text import few_of, shell_command
+from kafkakit.core.text import few_of, quote, shell_command
 from kafkakit.execution.decide.runs import RunOutcome
+from kafkakit.report.exports import files_report
 from kafkakit.report.report import DeferredItems, NextCommands, Part, Remarks, Report, ResultTable, attributes
 
 SHOWN_PARTITIONS = 20
@@ -75,15 +85,20 @@ def outcome_report(outcome: BrokerOutcome) -> Report:
     if outcome.verdict == "declined":
         failure = OperationFailedError("not confirmed, nothing was changed")
     elif not outcome.ok:
-        what = "not safe to stop" if outcome.verdict == "not safe to stop" else f"{outcome.command} is not complete"
+        verb = _verb(outcome)
+        what = "not safe to stop" if outcome.verdict == "not safe to stop" else f"{verb} is not complete"
         failure = OperationFailedError(f"{what}: {outcome.problems[0]}", hint=next(iter(outcome.next_commands), None))
     return Report(
-        command=f"broker {outcome.command}",
+        command=f"broker {_verb(outcome)}",
         data=outcome_data(outcome),
         sections=outcome_sections(outcome),
         table=ResultTable(COLUMNS, outcome_rows(outcome)),
         failure=failure,
     )
+
+
+def _verb(outcome: BrokerOutcome) -> str:
+    return outcome.command if outcome.command == "rejoin" else BrokerOperationKind(outcome.command).verb
 
 
 def outcome_sections(outcome: BrokerOutcome) -> Iterator[Part]:
@@ -94,12 +109,7 @@ def outcome_sections(outcome: BrokerOutcome) -> Iterator[Part]:
         held = f"{count_of(facts.replicas, 'replica')}, {count_of(facts.leaders, 'leadership')}"
         yield f"broker {facts.broker}: {facts.state}, {held}{late}"
     if outcome.planned is not None:
-        plan = outcome.planned
-        first = count_of(plan.leaders_first, "leader") if plan.leaders_first else "no leaders"
-        yield (
-            f"planned: {count_of(plan.partitions, 'partition')}, {count_of(plan.copies, 'copy', 'copies')} "
-            f"({format_bytes(plan.bytes)}); {first} to move first"
-        )
+        yield _planned_line(outcome.planned, outcome.command)
     if outcome.moves_sent or outcome.copied_bytes:
         sent = count_of(outcome.moves_sent, "request")
         time = format_rough_time(outcome.seconds)
@@ -117,12 +127,27 @@ def outcome_sections(outcome: BrokerOutcome) -> Iterator[Part]:
     yield NextCommands(outcome.next_commands)
 
 
+def _planned_line(plan: PlanSummary, command: str) -> str:
+    if command == BrokerOperationKind.LEADERS:
+        return f"planned: {count_of(plan.partitions, 'replica list')} to reorder, no data moves"
+    first = count_of(plan.leaders_first, "leader") if plan.leaders_first else "no leaders"
+    return (
+        f"planned: {count_of(plan.partitions, 'partition')}, {count_of(plan.copies, 'copy', 'copies')} "
+        f"({format_bytes(plan.bytes)}); {first} to move first"
+    )
+
+
 def _headline(outcome: BrokerOutcome) -> str:
-    brokers = few_of(b.broker for b in outcome.brokers)
+    brokers, several = few_of(b.broker for b in outcome.brokers), len(outcome.brokers) > 1
+    if outcome.command == BrokerOperationKind.LEADERS:
+        if outcome.verdict == "done":
+            stay = " that another broker can lead" if outcome.cautions else ""
+            return f"{'brokers' if several else 'broker'} {brokers} {'lead' if several else 'leads'} nothing{stay}"
+        verdict = "plan" if outcome.verdict == "planned" else outcome.verdict
+        return f"{verdict}: move leaderships off broker {brokers}"
     if outcome.verdict == "planned":
         return f"plan: {outcome.command} broker {brokers}"
     if outcome.verdict == "done":
-        several = len(outcome.brokers) > 1
         what = "rejoined" if outcome.command == "rejoin" else f"been {BrokerOperationKind(outcome.command).participle}"
         return f"{'brokers' if several else 'broker'} {brokers} {'have' if several else 'has'} {what}"
     return f"{outcome.verdict}: {outcome.command} broker {brokers}"
@@ -163,8 +188,13 @@ def restart_check_report(facts: RestartFacts, verdict: RestartVerdict, program: 
     )
 
 
-def restart_gate_report(verdict: RestartVerdict) -> Report:
+def restart_gate_report(verdict: RestartVerdict, *, starting: bool = False) -> Report:
     """The answer of a gate that has opened."""
+    if starting:
+        several = len(verdict.brokers) > 1
+        line = f"yes: {'brokers' if several else 'broker'} {few_of(verdict.brokers)} may start, all others are up"
+        data = {"answer": verdict.answer.value, "brokers": list(verdict.brokers)}
+        return Report(command="broker restart-gate", data=data, sections=(line,))
     return Report(
         command="broker restart-gate",
         data={"answer": verdict.answer.value, **attributes(verdict, "brokers stalled leaderless checked notes")},
@@ -286,3 +316,162 @@ def restart_plan_data(facts: RestartFacts, plan: RestartPlan) -> dict[str, objec
         **attributes(plan, "notes"),
         "snapshot_age_s": None if facts.age_s is None else round(facts.age_s),
     }
+
+
+_SCRIPT = """\
+#!/bin/sh
+# @TITLE@
+# The leaderships of a round go elsewhere before its pods do, and come back when its brokers are in sync again.
+# Safe to run again from the start after a stop: pods of the StatefulSet's new revision are not replaced again.
+set -eu
+
+statefulset=@STATEFULSET@
+seconds=@SECONDS@
+at='before round 1'
+trap 'code=$?; [ "$code" = 0 ] || echo "stopped $at (exit code $code); to go on, run this script again" >&2' EXIT
+
+kube() {
+    kubectl@NAMESPACE@ "$@"
+}
+
+fail() {
+    code=$1
+    shift
+    echo "error: $*" >&2
+    exit "$code"
+}
+
+of_set() {
+    kube get statefulset "$statefulset" --output "jsonpath=$1" || fail 75 "kubectl cannot read StatefulSet $statefulset"
+}
+
+# Its owner, revision and readiness.
+of_pod() {
+    kube get pod "$1" --output 'jsonpath={.metadata.ownerReferences[0].kind}/{.metadata.ownerReferences[0].name} \
+{.metadata.labels.controller-revision-hash} {.status.conditions[?(@.type=="Ready")].status}'
+}
+
+# round NUMBER BROKERS POD...
+round() {
+    at="in round $1 of @ROUNDS@ (broker $2)"
+    brokers=$2
+    shift 2
+    [ "$(of_set '{.status.updateRevision}')" = "$revision" ] ||
+        fail 75 "StatefulSet $statefulset has changed since this script began"
+    old=
+    for pod in "$@"; do
+        facts=$(of_pod "$pod") || fail 75 "kubectl cannot read pod $pod"
+        case $facts in
+            "StatefulSet/$statefulset $revision "*) echo "$pod is of the new revision already" ;;
+            "StatefulSet/$statefulset "*) old="$old $pod" replaced=$((replaced + 1)) ;;
+            *) fail 1 "pod $pod does not belong to StatefulSet $statefulset" ;;
+        esac
+    done
+    if [ -n "$old" ]; then
+        @GATE@
+        @DRAIN@
+        @GATE@
+        @REPLACE@
+    fi
+    for pod in "$@"; do
+        wait_for "$pod"
+    done
+    @REJOIN@
+}
+
+wait_for() {
+    left=$seconds
+    until of_pod "$1" 2> /dev/null | grep -qxF "StatefulSet/$statefulset $revision True"; do
+        [ "$left" -gt 0 ] || fail 75 "pod $1 is not ready after $seconds seconds"
+        sleep 2
+        left=$((left - 2))
+    done
+}
+
+strategy=$(of_set '{.spec.updateStrategy.type}')
+[ "$strategy" = @STRATEGY@ ] || fail 1 "the update strategy of StatefulSet $statefulset is $strategy, not @STRATEGY@"
+@CHECKS@revision=$(of_set '{.status.updateRevision}')
+[ -n "$revision" ] || fail 75 "the status of StatefulSet $statefulset has no revision yet"
+replaced=0
+@CALLS@
+at='after the last round'
+@LAST@
+echo "done: $replaced of @PODS@ pods replaced, all are of revision $revision, and all brokers are back"
+[ "$replaced" -gt 0 ] || echo "for a new revision: kubectl@NAMESPACE@ rollout restart statefulset $statefulset"
+"""
+
+_DELETE = """# One word for each pod: names of pods have no blanks.
+        # shellcheck disable=SC2086
+        kube delete pod $old --timeout "${seconds}s\""""
+
+_LOWER = """ordinal=${old##*-}
+        now=$(of_set '{.spec.updateStrategy.rollingUpdate.partition}')
+        [ "${now:-0}" -ge "$ordinal" ] ||
+            fail 1 "partition is ${now:-0}, not above $ordinal: Kubernetes replaces pods without waiting"
+        kube patch statefulset "$statefulset" --type merge \\
+            --patch "{\\"spec\\":{\\"updateStrategy\\":{\\"rollingUpdate\\":{\\"partition\\":$ordinal}}}}\""""
+
+_WHOLE = """pods=$(of_set '{.spec.replicas}')
+[ "$pods" = @PODS@ ] || fail 1 "StatefulSet $statefulset has $pods pods, and the plan has @PODS@ brokers"
+start=$(of_set '{.spec.ordinals.start}')
+[ "${start:-0}" = 0 ] || fail 1 "the ordinals of StatefulSet $statefulset begin with $start, not 0"
+"""
+
+
+def restart_script_report(
+    rounds: Sequence[Sequence[tuple[int, str]]],
+    request: ScriptRequest,
+    program: str,
+    *,
+    allow_offline_dirs: bool = False,
+) -> Report:
+    """The script, a file for `sh`; each round is of brokers and their pods."""
+    text = restart_script(rounds, request, program, allow_offline_dirs=allow_offline_dirs)
+    return files_report("broker restart-plan", "sh", {"rolling-restart.sh": text})
+
+
+def restart_script(
+    rounds: Sequence[Sequence[tuple[int, str]]],
+    request: ScriptRequest,
+    program: str,
+    *,
+    allow_offline_dirs: bool = False,
+) -> str:
+    """A POSIX shell script of the rounds, for pods that are replaced as the request says."""
+    wait = f"{math.ceil(request.wait_s)}s"
+
+    def gate(brokers: str) -> str:
+        return str(
+            shell_command(
+                "broker restart-gate", brokers, program=program, allow_offline_dirs=allow_offline_dirs, timeout=wait
+            )
+        )
+
+    drain = shell_command("broker drain", "IDS", program=program, leaders_only=True, ignore_warns=True, yes=True)
+    rejoin = shell_command("broker rejoin", "IDS", program=program, restore="leaders", wait=wait, yes=True)
+    pods = sum(len(each) for each in rounds)
+    is_partition = request.kind is ScriptKind.PARTITION
+    calls = [
+        f"round {number} {_joined_ids(tuple(b for b, _ in each))} {' '.join(pod for _, pod in each)}"
+        for number, each in enumerate(rounds, 1)
+    ]
+    parts = {
+        "@CHECKS@": _WHOLE if is_partition else "",
+        "@REPLACE@": _LOWER if is_partition else _DELETE,
+        "@TITLE@": f"Restarts {count_of(pods, 'broker')} in {count_of(len(rounds), 'round')}; made by kafkakit.",
+        "@STATEFULSET@": quote(request.statefulset),
+        "@SECONDS@": wait[:-1],
+        "@NAMESPACE@": f" --namespace {quote(request.namespace)}" if request.namespace else "",
+        "@ROUNDS@": str(len(rounds)),
+        "@GATE@": gate("IDS"),
+        "@DRAIN@": str(drain),
+        "@REJOIN@": str(rejoin),
+        "@STRATEGY@": "" if request.kind is None else request.kind.strategy,
+        "@PODS@": str(pods),
+        "@CALLS@": "\n".join(calls),
+        "@LAST@": gate(_joined_ids(tuple(b for b, _ in rounds[-1]))) if rounds else ":",
+    }
+    text = _SCRIPT
+    for name, part in parts.items():
+        text = text.replace(name, part.replace(" IDS", ' "$brokers"'))
+    return text

@@ -678,3 +678,27 @@ def test_what_may_rest_on_a_broker_that_does_not_answer_is_not_known(desk: Broke
     assert restart(desk, "check", "4").code == 0
     plan = restart(desk, "plan", "--rack", "c")
     assert (plan.code, "3  it does not answer" in plan.stdout) == (75, True)
+
+
+def test_leaders_only_moves_leaderships_away_and_restore_brings_them_back(desk: BrokerDesk) -> None:
+    before, words = desk.lists(), ("--leaders-only", "--ignore-warns", "--yes")
+    refused = desk.home.run("--profile", "p", "broker", "drain", "1", "--leaders-only", "--to", "2", "--yes")
+    assert (refused.code, refused.stderr.splitlines()[0]) == (
+        2,
+        "error: --leaders-only moves no data, --to cannot be given with it",
+    )
+    dry = desk.home.run("--profile", "p", "broker", "drain", "1", *words[:2], "--dry-run")
+    assert (dry.code, dry.stdout.splitlines()[1]) == (0, "plan: move leaderships off broker 1")
+    away = desk.home.run("--profile", "p", "broker", "drain", "1", *words)
+    assert (away.code, away.stdout.splitlines()[1]) == (0, "broker 1 leads nothing"), away.stderr
+    assert all(1 in desk.lists()[n] and desk.lists()[n][0] != 1 for n, replicas in before.items() if 1 in replicas)
+    other = desk.home.run("--profile", "p", "broker", "rejoin", "1,2", "--yes")
+    assert (
+        "warning: leaderships that were moved off broker 1 are not back; to move them: "
+        "kafkakit --profile p broker rejoin 1 --restore leaders --yes"
+    ) in other.stderr.splitlines()
+    back = desk.home.run("--profile", "p", "broker", "rejoin", "1", "--restore", "leaders", "--yes")
+    assert (back.code, back.stdout.splitlines()[1]) == (0, "broker 1 has rejoined"), back.stderr
+    assert desk.lists() == before
+    again = desk.home.run("--profile", "p", "broker", "rejoin", "1", "--restore", "leaders", "--yes")
+    assert (again.code, again.stdout.splitlines()[1]) == (0, "nothing to do: rejoin broker 1")

@@ -94,3 +94,46 @@ def test_a_replacement_keeps_every_place(cluster: FakeCluster) -> None:
     touched = {e.topic for e in decided.copies.scope}
     led = [r[0] for k, r in lists.items() if k.topic in touched]
     assert load == {b: led.count(b) for b in load}
+
+
+@st.composite
+def disturbed_clusters(draw: st.DrawFn) -> FakeCluster:
+    """Leaders that are not the preferred ones, and copies out of sync."""
+    cluster = draw(clusters())
+    for topic in cluster.topics.values():
+        for partition in topic.partitions.values():
+            if draw(st.booleans()) and partition.isr:
+                partition.leader = draw(st.sampled_from(sorted(partition.isr)))
+            lost = {draw(st.sampled_from(partition.replicas))} - {partition.leader}
+            partition.isr = [b for b in partition.isr if b not in lost]
+    return cluster
+
+
+@examples(40)
+@given(disturbed_clusters(), st.sets(st.integers(1, 4), min_size=1, max_size=3))
+def test_leaderships_alone_go_to_replicas_in_sync_and_no_data_moves(cluster: FakeCluster, brokers: set[int]) -> None:
+    snapshot = seen(cluster)
+    goal = OperationGoal(brokers=tuple(sorted(brokers)), leaders_only=True, words={})
+    decided = decide_operation(snapshot, goal)
+    moves = {m.key: m for m in decided.leaders.moves} if decided and decided.leaders else {}
+    if decided and decided.leaders:
+        check_plan(decided.leaders, "plan")
+        assert not decided.copies.moves
+    alive = {b.id for b in snapshot.brokers if b.is_alive}
+    warned = " ".join(decided.whole.plan.warnings) if decided else ""
+    stuck = 0
+    for name, partition in snapshot.partitions():
+        move = moves.get(TopicPartition(name, partition.partition))
+        after = move.after if move else partition.replicas
+        others = {*(partition.isr or ())} & alive - brokers
+        leaving = brokers & alive
+        assert sorted(after) == sorted(partition.replicas)
+        if partition.leader not in leaving and partition.replicas[0] not in leaving:
+            assert move is None
+        elif others:
+            assert after[0] in others
+            assert partition.leader in leaving or move is None or after[0] == partition.leader
+        else:
+            assert move is None
+            stuck += partition.leader in leaving
+    assert warned.startswith(f"{stuck} leaderships" if stuck != 1 else "1 leadership ") if stuck else not warned

@@ -160,7 +160,16 @@ class Harness:
         return Elections(self.claim, self.reporter, pace or ElectionPace(), 90.0)
 
     def move(self, kind: BrokerOperationKind, *brokers: int, **options: Any) -> BrokerOutcome:
-        names = ("onto", "receiving", "exclude_receivers", "placement", "min_rack_ids", "replan", "ignore_warns")
+        names = (
+            "onto",
+            "receiving",
+            "exclude_receivers",
+            "placement",
+            "min_rack_ids",
+            "replan",
+            "ignore_warns",
+            "leaders_only",
+        )
         goal = {f: options.pop(f) for f in names if f in options}
         request = MoveRequest(
             kind=kind,
@@ -180,6 +189,9 @@ class Harness:
 
     def drain(self, *brokers: int, **options: Any) -> BrokerOutcome:
         return self.move(BrokerOperationKind.DRAIN, *brokers, **options)
+
+    def drain_leaders(self, *brokers: int, **options: Any) -> BrokerOutcome:
+        return self.move(BrokerOperationKind.LEADERS, *brokers, leaders_only=True, **options)
 
     def rejoin(self, *brokers: int, record: BrokerOperation | None = None, **options: Any) -> BrokerOutcome:
         pace = options.pop("pace", None)

@@ -36,6 +36,8 @@ from kafkakit.broker.decide.plans import (
     PlanRunner,
     RejoinRequest,
     decide_operation,
+    find_stuck_leaders,
+    stuck_leaders_text,
 )
 from kafkakit.broker.report import BrokerOutcome, PlanSummary
 from kafkakit.core.columns import without_collector
@@ -82,6 +84,7 @@ class MoveOff:
         self._unregister, self._planning = unregister, planning
         self._retrier = Retrier(clock, reporter, request.retry_limit_s)
         self._brokers = request.goal.brokers
+        self._leaders_only = request.kind is BrokerOperationKind.LEADERS
         self._sum = BrokerOutcome(command=request.kind.value, verdict="")
         self._owed: list[str] = []
 
@@ -96,6 +99,8 @@ class MoveOff:
             self._reporter.warn(f"another operation on these brokers is not finished: {path}")
         if found is not None and found.stage is Stage.UNDOING:
             found = self._given_up(found)
+        if found is not None and self._leaders_only and found.stage is Stage.DONE:
+            return self._plan(found)  # what leads again is added, so that one record takes all of it back
         if found is None or not found.is_open:
             return self._plan(None, earlier=found)
         return self._go_on(found)
@@ -173,7 +178,7 @@ class MoveOff:
         with self._reporter.progress("planning"), self._planning(), without_collector():
             decided = decide_operation(seen, self._request.goal)
         if decided is None:
-            if record is not None:
+            if record is not None and not self._request.dry_run:
                 return self._verify(record)
             over = earlier if earlier is not None and earlier.stage is Stage.DONE and not earlier.rejoined else None
             if over is None and not self._request.dry_run:  # planners leave the broker out from now on
@@ -221,7 +226,7 @@ class MoveOff:
             self._reporter.say(line)
         if decided.placed_by_count:
             self._reporter.warn(f"replicas are placed by counts, since sizes are not known: {decided.placed_by_count}")
-        if decided.leaders is not None:
+        if decided.leaders is not None and not self._leaders_only:
             self._reporter.say(f"first {count_of(len(decided.leaders.moves), 'leadership')} pass to replicas in sync")
         if self._request.kind is BrokerOperationKind.DECOMMISSION:
             voters = voters_among(self._settings(snapshot), self._brokers)
@@ -255,11 +260,13 @@ class MoveOff:
     def _verify(self, record: BrokerOperation) -> BrokerOutcome:
         """Done only when the brokers hold nothing and lead nothing; metadata may lag for a moment."""
         record = self._records.save(replace(record, stage=Stage.VERIFYING))
+        if self._leaders_only:
+            self._pass_leaders()
         topics = set[str]()
         for _ in repeat_every(self._clock, 0.5, SETTLE_S):
             if not topics or not self._still_there(topics):  # only then is everything read again
                 holdings, snapshot = self._held()
-                topics = {key.topic for key in (*holdings.held, *holdings.led)}
+                topics = {key.topic for key in self._left(holdings, snapshot)}
             if not topics:
                 break
         return self._verified("done", record, holdings, snapshot)
@@ -272,20 +279,29 @@ class MoveOff:
         """True when one of the topics still has a replica or a leader on the brokers."""
         states = self._retrier.call("reading topics", lambda: self._admin.partition_states(topics))
         gone = frozenset(self._brokers)
-        return any(s.leader in gone or not gone.isdisjoint(s.replicas) for s in states.values())
+        held = () if self._leaders_only else tuple(s for s in states.values() if not gone.isdisjoint(s.replicas))
+        return bool(held) or any(s.leader in gone for s in states.values())
+
+    def _left(self, holdings: Holdings, snapshot: ClusterSnapshot) -> tuple[TopicPartition, ...]:
+        """What is still to leave the brokers; leaderships may stay if that was allowed and nobody else can lead."""
+        if not self._leaders_only:
+            return (*holdings.held, *holdings.led)
+        stuck = find_stuck_leaders(snapshot, self._brokers) if self._request.goal.ignore_warns else ()
+        return tuple(key for key in holdings.led if key not in stuck)
 
     def _verified(
         self, verdict: str, record: BrokerOperation | None, holdings: Holdings, snapshot: ClusterSnapshot
     ) -> BrokerOutcome:
         problems: tuple[str, ...] = ()
-        if holdings.held:
+        left = self._left(holdings, snapshot)
+        if holdings.held and not self._leaders_only:
             where = few_of(self._brokers)
             problems = (
                 f"{count_of(len(holdings.held), 'partition')} still on broker {where}: {few_of(holdings.held)}",
             )
-        elif holdings.led:
-            problems = (f"still led from broker {few_of(self._brokers)}: {few_of(holdings.led)}",)
-        safety = Safety()
+        elif left:
+            problems = (f"still led from broker {few_of(self._brokers)}: {few_of(left)}",)
+        safety = Safety(cautions=stuck_leaders_text([k for k in holdings.led if k not in left]))
         if self._request.kind is BrokerOperationKind.DECOMMISSION:
             settings = self._settings(snapshot)
             safety = judge_safety(
@@ -305,7 +321,7 @@ class MoveOff:
             record,
             holdings=holdings,
             problems=problems,
-            safety=safety if not (holdings.held or holdings.led) else Safety(),
+            safety=safety if not left else Safety(),
         )
 
     def _forget(
@@ -343,7 +359,8 @@ class MoveOff:
     def _confirmed(self) -> bool:
         goal = self._request.goal
         by = f" by broker {goal.onto}" if goal.onto is not None else ""
-        return self._request.confirm(f"{self._request.kind.capitalize()} broker {few_of(self._brokers)}{by}?")
+        what = "Move leaderships off" if self._leaders_only else self._request.kind.capitalize()
+        return self._request.confirm(f"{what} broker {few_of(self._brokers)}{by}?")
 
     def _read(self, *, sizes: bool) -> ClusterSnapshot:
         return self._retrier.call(
@@ -432,6 +449,8 @@ class Rejoin:
             return self._told("declined", now)
         self._wait_alive()
         if record is not None and back:
+            if record.kind is BrokerOperationKind.LEADERS:
+                self._wait_in_sync()
             problems = self._undo(record)
             if problems:
                 return self._told("incomplete", self._look(), problems)
@@ -584,7 +603,9 @@ class ReassignRunner:
     def preview(self, plan: Plan, record: BrokerOperation | None) -> RunOutcome:
         """Every check of an apply and its schedule; nothing is written."""
         request = replace(self._template, rates=self._rates(record, None), dry_run=True)
-        return self._run(plan, "plan.json", Direction.APPLY, self._again, request, self._reporter)
+        copies = any(move.adding for move in plan.moves) or bool(plan.dir_moves)
+        reporter = self._reporter if copies else _LeadershipReporter(self._reporter)
+        return self._run(plan, "plan.json", Direction.APPLY, self._again, request, reporter)
 
     def run(
         self, operation: BrokerOperation, leg: OperationPlan, direction: Direction, *, dry_run: bool = False

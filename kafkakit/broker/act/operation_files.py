@@ -95,6 +95,17 @@ class Records:
         """Each broker that an operation of this host empties, or emptied, and that was not taken back in since."""
         return emptied_by(self._sound())
 
+    def leaders_away(self, brokers: Collection[int]) -> tuple[BrokerOperation, ...]:
+        """The drains of leaderships from any of these brokers that are not taken back."""
+        return tuple(
+            o
+            for o in self._sound()
+            if o.kind is BrokerOperationKind.LEADERS
+            and o.legs
+            and o.stage is not Stage.UNDONE
+            and not set(brokers).isdisjoint(o.brokers)
+        )
+
     def note_rejoined(self, brokers: Collection[int]) -> tuple[int, ...]:
         """Plans may use the brokers again; returns those that were left out until now."""
         back = {b: o for b, o in self.emptied().items() if b in brokers}
@@ -110,9 +121,14 @@ class Records:
                     yield self.read(path)
 
     def to_restore(self, name: str, brokers: Collection[int]) -> BrokerOperation | None:
-        """The operation that `--restore` names: a file, or `last` for the last one on just these brokers."""
+        """The operation that `--restore` names: a file, or `last` for the last one on just these brokers.
+
+        `leaders` is the last one that moved only leaderships off them, None without one.
+        """
         if not name:
             return None
+        if name == "leaders":
+            return self.newest(BrokerOperationKind.LEADERS, tuple(sorted(brokers)))
         return self.last_on(brokers) if name == "last" else self.named(Path(name))
 
     def named(self, path: Path) -> BrokerOperation:

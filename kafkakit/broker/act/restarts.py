@@ -7,11 +7,13 @@ from kafkakit.broker.decide.restarts import (
     RestartAnswer,
     RestartFacts,
     RestartVerdict,
+    explain_absent,
+    explain_trouble,
     judge_restart,
     restart_table,
 )
 from kafkakit.core.errors import ConnectRefusedError, TryLaterError
-from kafkakit.core.text import ToldOnce, few_of
+from kafkakit.core.text import ToldOnce
 from kafkakit.ports.acting import Clock, look_until
 from kafkakit.topicmappr.api_act import ObservingSession, observe
 
@@ -42,9 +44,11 @@ def wait_for_gate(
     say: Callable[[str], object],
     *,
     allow_offline_dirs: bool = False,
+    starting: bool = False,
 ) -> RestartVerdict:
     """Look again and again until all brokers are up and these may go down; each other reason is told once.
 
+    For brokers that are `starting` it is only asked whether the cluster has trouble elsewhere; they may be unknown.
     Raises `TryLaterError` with the last reason after the limit, and at once what does not go away by itself, such as a
     login that is refused at the first look.
     """
@@ -62,13 +66,13 @@ def wait_for_gate(
             verdict, reason = None, error.message
         else:
             has_answered = True
-            facts.require_known(ids)
-            verdict = judge_restart(facts, ids, allow_offline_dirs=allow_offline_dirs)
-            missing = facts.awaited(ids)
-            reason = verdict.reason
-            if missing:
-                several = len(missing) > 1
-                reason = f"broker{'s' if several else ''} {few_of(missing)} {'are' if several else 'is'} not up"
+            if starting:
+                reason = explain_trouble(facts, ids)
+                verdict = RestartVerdict(brokers=tuple(sorted(set(ids))), answer=RestartAnswer.YES)
+            else:
+                facts.require_known(ids)
+                verdict = judge_restart(facts, ids, allow_offline_dirs=allow_offline_dirs)
+                reason = explain_absent(facts.awaited(ids)) or verdict.reason
         if reason:
             reasons.tell(f"waiting: {reason}")
         return verdict, reason

@@ -45,16 +45,23 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9+._-]{1,160}")
 
 
 class BrokerOperationKind(StrEnum):
-    """What is done to the brokers; the words of the command line."""
+    """What is done to the brokers."""
 
     DRAIN = "drain"
     REPLACE = "replace"
     DECOMMISSION = "decommission"
+    LEADERS = "drain-leaders"
+    """A drain of leaderships only, before a restart; planners go on to use the brokers."""
+
+    @property
+    def verb(self) -> str:
+        """The word of the command line."""
+        return "drain" if self is BrokerOperationKind.LEADERS else self.value
 
     @property
     def participle(self) -> str:
         """What a broker is afterwards."""
-        return f"{self.value.removesuffix('e')}ed"
+        return f"{self.verb.removesuffix('e')}ed"
 
 
 class Stage(StrEnum):
@@ -162,6 +169,8 @@ def emptied_by(operations: Iterable[BrokerOperation]) -> dict[int, BrokerOperati
     """Each broker that is being emptied, or was, with the operation that did it; those taken back in are absent."""
     found: dict[int, BrokerOperation] = {}
     for operation in sorted(operations, key=lambda o: (o.created_at, o.number, o.name)):
+        if operation.kind is BrokerOperationKind.LEADERS:
+            continue
         undone = operation.stage in (Stage.UNDOING, Stage.UNDONE)
         for broker in operation.brokers:
             if undone or broker in operation.rejoined:
@@ -461,7 +470,9 @@ def _steps(
 
 
 BROKER_IDS: Mapping[str, Any] = {"metavar": "ID,...", "completion": Completion.BROKERS}
-RECORDED = ("--to", "--exclude-receivers", "--placement", "--min-rack-ids", "--with", "--spread", "--ignore-warns")
+LEADERS_ONLY = "--leaders-only"
+_WHERE_TO = ("--to", "--exclude-receivers", "--placement", "--min-rack-ids", "--with", "--spread")
+RECORDED = (*_WHERE_TO, "--ignore-warns", LEADERS_ONLY)
 
 
 def broker_ids(text: str, flag: str, most: int = MOST_BROKERS) -> tuple[int, ...]:
@@ -524,14 +535,22 @@ class OperationGoal:
         False, "--spread", help="Instead, let the replicas of a partition per rack differ by at most one."
     )
     ignore_warns: bool = option(False, "--ignore-warns", help="Move the other replicas although some cannot be moved.")
+    leaders_only: bool = option(
+        False,
+        LEADERS_ONLY,
+        help="Move only leaderships, and no data; `broker rejoin ID --restore leaders` moves them back.",
+    )
     given: tuple[tuple[str, str | None], ...] = options_given()
     words: Mapping[str, str] = field(default_factory=dict, metadata={OPTION: None})
 
     def recorded(self, kind: BrokerOperationKind, throttle: str | None) -> "OperationGoal":
         """The goal with its words: what was typed, without options that were not given."""
         given, listed = dict(self.given), ",".join(map(str, self.brokers))
+        placing = [f for f in _WHERE_TO if f in given]
+        if self.leaders_only and placing:
+            raise UsageError(f"{LEADERS_ONLY} moves no data, {' and '.join(placing)} cannot be given with it")
         options = {"throttle": throttle} | {f[2:]: given[f] or str(True) for f in RECORDED if f in given}
-        words = {"command": f"broker {kind}", "brokers": listed} | {
+        words = {"command": f"broker {kind.verb}", "brokers": listed} | {
             name: word for name, word in options.items() if word
         }
         return replace(self, words=words)

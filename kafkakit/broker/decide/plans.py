@@ -9,10 +9,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from kafkakit.broker.decide.operation import BrokerOperation, BrokerOperationKind, OperationGoal, OperationPlan
+from kafkakit.broker.decide.operation import (
+    BrokerOperation,
+    BrokerOperationKind,
+    OperationGoal,
+    OperationPlan,
+    holdings_of,
+)
 from kafkakit.core.errors import InfeasibleError, TryLaterError, UsageError
-from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionMap, TopicPartition
-from kafkakit.core.plan import Move, PlacementStats, Plan, Proof, ProofKind, certificate
+from kafkakit.core.model import ClusterSnapshot, Partition, PartitionAssignment, PartitionMap, TopicPartition
+from kafkakit.core.plan import PlacementStats, Plan, Proof, ProofKind, certificate
 from kafkakit.core.quantities import count_of
 from kafkakit.core.selection import BrokerList
 from kafkakit.core.text import few_of, shell_command
@@ -75,6 +81,8 @@ def decide_operation(snapshot: ClusterSnapshot, goal: OperationGoal) -> Operatio
     leaderships have to pass.
     """
     _refuse_unknown_brokers(snapshot, goal)
+    if goal.leaders_only:
+        return _decide_leaders(snapshot, goal)
     topics = _touched_topics(snapshot, goal.brokers)
     if not topics:
         return None
@@ -174,21 +182,91 @@ def _leaders_plan(snapshot: ClusterSnapshot, plan: Plan, goal: OperationGoal, to
     for move in plan.moves:
         heir = move.after[0]
         if move.before[0] in leaving and heir in in_sync[move.key] and heir in move.before:
-            lists[move.key] = _swap_broker(move, heir)
+            lists[move.key] = _swap_broker(move.before, heir)
     if not lists:
         return None
+    return _plan_of_lists(snapshot, goal, topics, lists, [b.id for b in plan.brokers])
+
+
+def _plan_of_lists(
+    snapshot: ClusterSnapshot,
+    goal: OperationGoal,
+    topics: tuple[str, ...],
+    lists: Mapping[TopicPartition, tuple[int, ...]],
+    targets: Sequence[int],
+    warnings: tuple[str, ...] = (),
+) -> Plan:
     scope = scope_of(snapshot, TopicScope(topics=topics))
-    why = f"{count_of(len(lists), 'leadership')} must leave brokers {few_of(sorted(leaving))}; each takes one change"
+    why = f"{count_of(len(lists), 'leadership')} must leave brokers {few_of(sorted(goal.brokers))}; one change each"
     decision = PlanDecision(
         replicas=[lists.get(p.key, p.current) for p in scope.partitions],
         certificate=certificate("leaders", len(lists), len(lists), why, Proof(kind=ProofKind.COUNTING)),
-        targets=[b.id for b in plan.brokers],
+        targets=targets,
+        warnings=warnings,
     )
     return assemble(snapshot, goal.words, scope, decision)
 
 
-def _swap_broker(move: Move, heir: int) -> tuple[int, ...]:
-    lists = list(move.before)
+def find_stuck_leaders(snapshot: ClusterSnapshot, brokers: Collection[int]) -> tuple[TopicPartition, ...]:
+    """Partitions that are led from the brokers and have no other live replica in sync, sorted."""
+    alive = {b.id for b in snapshot.brokers if b.is_alive}
+    return tuple(
+        sorted(
+            TopicPartition(topic, p.partition)
+            for topic, p in snapshot.partitions()
+            if p.leader in brokers and not _heirs(p, alive, brokers)
+        )
+    )
+
+
+def stuck_leaders_text(stuck: Sequence[TopicPartition]) -> tuple[str, ...]:
+    """Why leaderships stay, as one sentence; none for none."""
+    if not stuck:
+        return ()
+    stay = f"{count_of(len(stuck), 'leadership')} {'stays' if len(stuck) == 1 else 'stay'}"
+    return (f"{stay}, as no other replica is in sync: {few_of(stuck)}",)
+
+
+def _heirs(partition: Partition, alive: Collection[int], leaving: Collection[int]) -> list[int]:
+    """The replicas that can lead in place of those on the leaving brokers, in the order of preference."""
+    isr = partition.isr or ()
+    return [b for b in partition.replicas if b in isr and b in alive and b not in leaving and b not in partition.adding]
+
+
+def _decide_leaders(snapshot: ClusterSnapshot, goal: OperationGoal) -> OperationPlans | None:
+    """Every leadership of the live brokers to another replica in sync, the broker that leads least; no data moves.
+
+    Lists are changed so that no election brings a leadership back: also of partitions that such a broker is only to
+    lead. Where another replica is the first and in sync, an election is enough. None if nothing is to be done.
+    """
+    alive = {b.id for b in snapshot.brokers if b.is_alive}
+    leaving = frozenset(goal.brokers) & alive
+    leads = Counter(p.leader for _, p in snapshot.partitions())
+    lists: dict[TopicPartition, tuple[int, ...]] = {}
+    topics: dict[str, None] = {}
+    for topic, partition in snapshot.partitions():
+        first = next(iter(partition.replicas), None)
+        if partition.leader not in leaving and first not in leaving:
+            continue
+        topics[topic] = None
+        heirs = _heirs(partition, alive, leaving)
+        if not heirs or first in heirs:
+            continue
+        heir = partition.leader if partition.leader in heirs else min(heirs, key=lambda b: leads[b])
+        leads[heir] += partition.leader != heir
+        lists[TopicPartition(topic, partition.partition)] = _swap_broker(partition.replicas, heir)
+    warnings = stuck_leaders_text(find_stuck_leaders(snapshot, leaving))
+    if not (lists or warnings or holdings_of(snapshot, leaving).passing):
+        return None
+    plan = _plan_of_lists(snapshot, goal, tuple(topics), lists, sorted(alive), warnings)
+    title = f"Move leaderships off broker {few_of(sorted(goal.brokers))}"
+    change = PlannedChange(title=title, topics=tuple(topics), topics_excluded=(), plan=plan)
+    nothing = replace(plan, moves=())
+    return OperationPlans(whole=change, copies=nothing, leaders=plan if lists else None)
+
+
+def _swap_broker(replicas: tuple[int, ...], heir: int) -> tuple[int, ...]:
+    lists = list(replicas)
     seat = lists.index(heir)
     lists[0], lists[seat] = lists[seat], lists[0]
     return tuple(lists)

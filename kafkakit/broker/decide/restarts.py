@@ -9,18 +9,21 @@ A plan rests on what is in sync now, so all brokers have to be back before the n
 arrays; all of a kind are one condition of the plan.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkakit.core.cluster_facts import Quorum
 from kafkakit.core.columns import without_collector
-from kafkakit.core.errors import ExitCode, UsageError
+from kafkakit.core.errors import ExitCode, OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.findings import MIN_ISR, min_isr_of, shorten, usual_min_isr_words
 from kafkakit.core.model import Broker, ClusterSnapshot, Reassignment
+from kafkakit.core.options import duration_option, option
 from kafkakit.core.quantities import count_of, format_rough_time
 from kafkakit.core.text import few_of, sanitize, shown_name
+from kafkakit.placement.restart_rounds import RoundsProblem
 
 if TYPE_CHECKING:
     from kafkakit.core.columns import Bools, Ints
@@ -485,7 +488,7 @@ def _find_blocked(facts: RestartFacts, ids: Sequence[int], *, allow_offline_dirs
     return {broker: each for broker, each in found.items() if broker in set(ids)}
 
 
-def _problem(facts: RestartFacts, chosen: Sequence[int], at_once: int) -> "RoundsProblem":
+def _problem(facts: RestartFacts, chosen: Sequence[int], at_once: int) -> RoundsProblem:
     """The conditions of the partitions and of the quorum, each kind once."""
     import numpy as np
 
@@ -525,175 +528,126 @@ def _problem(facts: RestartFacts, chosen: Sequence[int], at_once: int) -> "Round
     return RoundsProblem(conflicts, limits, at_once)
 
 
-WORK = 2.0
-"""CP-SAT's deterministic time for one number of rounds; about as many seconds, and the same on every machine."""
-LARGEST = 1_500
-"""Choices (broker x round) up to which rounds are searched exactly."""
-LARGEST_CONDITIONS = 60_000
-"""Conditions times rounds up to which they are."""
-MOST_CLIQUES = 64
+def explain_absent(brokers: Sequence[int]) -> str:
+    """Which brokers are not up, in one line; empty for none."""
+    if not brokers:
+        return ""
+    several = len(brokers) > 1
+    return f"broker{'s' if several else ''} {few_of(brokers)} {'are' if several else 'is'} not up"
 
 
-class RoundsProblem:
-    """The brokers 0 to n - 1 are to be put into rounds of at most `at_once`.
+def explain_trouble(facts: RestartFacts, ids: Collection[int]) -> str:
+    """Why these brokers, which start, had better wait: what others lack, in one line; empty for nothing.
 
-    No two that are in conflict are in one round, nor more than `most` of the brokers in a row of a limit's array.
+    Nothing is asked of the brokers themselves, and of partitions that wait for them.
     """
+    missing = [b for b in facts.awaited(()) if b not in ids]
+    if missing:
+        return explain_absent(missing)
+    known = [b for b in set(ids) if b in facts.table.brokers]
+    table = facts.table
+    own = table.counts(table.mask(known))[0] > 0
+    late = ~own & (table.minimum >= 0) & (table.replicas > table.minimum) & (table.in_sync < table.minimum)
+    return next(iter(_partition_words(facts, late, f"elsewhere with fewer in sync than {MIN_ISR}")), "")
 
-    def __init__(self, conflicts: "Bools", limits: "Sequence[tuple[Ints, int]]", at_once: int) -> None:
-        import numpy as np
 
-        self.at_once, self._conflicts = at_once, conflicts
-        self._weights = conflicts.astype(np.float32)
-        lengths = np.concatenate([np.full(len(rows), rows.shape[1]) for rows, _ in limits] or [np.zeros(0, np.int64)])
-        self._members = np.concatenate([rows.ravel() for rows, _ in limits] or [np.zeros(0, np.int64)])
-        self._most = np.concatenate([np.full(len(rows), most) for rows, most in limits] or [np.zeros(0, np.int64)])
-        self._limit_of = np.repeat(np.arange(len(lengths)), lengths)
-        self._ends = np.cumsum(lengths)
-        order = np.argsort(self._members, kind="stable")
-        ends = np.searchsorted(self._members[order], np.arange(1, len(conflicts)))
-        self._limits_of = np.split(self._limit_of[order], ends)
+class ScriptKind(StrEnum):
+    """How Kubernetes replaces pods of a StatefulSet: those that are deleted, or all from an ordinal on."""
 
-    def least(self) -> int:
-        """A number of rounds that no plan goes below."""
-        return sum(map(self._least, self._components(range(len(self._conflicts)))))
+    ON_DELETE = "on-delete"
+    PARTITION = "partition"
 
-    def solve(self, members: Sequence[int]) -> tuple[list[list[int]], int]:
-        """Rounds for these brokers, and a number that no plan for them goes below."""
-        rounds: list[list[int]] = []
-        bound = 0
-        for component in self._components(members):
-            found = self._largest_first(component)
-            least = self._least(component)
-            if least < len(found):
-                found, least = self._search(component, found, least)
-            rounds += found
-            bound += least
-        return rounds, bound
+    @property
+    def strategy(self) -> str:
+        """The StatefulSet's `updateStrategy.type`."""
+        return "OnDelete" if self is ScriptKind.ON_DELETE else "RollingUpdate"
 
-    def _components(self, members: Sequence[int]) -> list[list[int]]:
-        """Parts of the brokers such that no broker of one may go down together with a broker of another."""
-        import numpy as np
 
-        waiting = np.zeros(len(self._conflicts), np.bool_)
-        waiting[list(members)] = True
-        parts = []
-        while waiting.any():
-            part = new = np.arange(len(waiting)) == int(waiting.argmax())
-            while new.any():
-                waiting &= ~part
-                new = waiting & ~self._conflicts[new].all(axis=0)
-                part = part | new
-            parts.append(np.flatnonzero(part).tolist())
-        return parts
+_POD_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
 
-    def _least(self, part: list[int]) -> int:
-        """The largest of three bounds.
 
-        A round with a broker has no more than all that may go down with it; those in conflict with each other need a
-        round each; of those under a limit no more than so many are in each.
-        """
-        import numpy as np
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptRequest:
+    """The StatefulSet that a script restarts; `kind` None: no script is asked for."""
 
-        if len(part) == 1:
-            return 1
-        inside = self._conflicts[np.ix_(part, part)]
-        largest = np.minimum(self.at_once, len(part) - inside.sum(axis=1))
-        bounds = [int(np.ceil((1.0 / largest).sum() - 1e-9)), self._clique(inside)]
-        if len(self._most):
-            is_in = np.zeros(len(self._conflicts), np.bool_)
-            is_in[part] = True
-            counts = np.bincount(self._limit_of[is_in[self._members]], minlength=len(self._most))
-            bounds.append(int((-(-counts // self._most)).max()))
-        return max(bounds)
+    kind: ScriptKind | None = option(
+        None, "--script", help="Print a shell script that restarts the pods of a StatefulSet of this update strategy."
+    )
+    statefulset: str = option("", "--statefulset", metavar="NAME", help="StatefulSet of the brokers, with --script.")
+    namespace: str = option(
+        "", "--namespace", metavar="NAME", help="Its namespace; if not given, the one kubectl uses."
+    )
+    first_id: int | None = option(
+        None,
+        "--first-id",
+        min=0,
+        metavar="ID",
+        help="Broker in pod NAME-0; read from the brokers' host names (NAME-0.kafka.svc) if not given.",
+    )
+    wait_s: float = duration_option("30m", "--wait", help="How long each step of the script may wait.")
 
-    @staticmethod
-    def _clique(conflicts: "Bools") -> int:
-        import numpy as np
+    def require_complete(self, *, from_file: bool) -> None:
+        """Raise `UsageError` for options that do not fit together."""
+        if self.kind is None:
+            given = [f"--{k}" for k in ("statefulset", "namespace") if getattr(self, k)]
+            if given or self.first_id is not None:
+                raise UsageError(f"{next(iter(given), '--first-id')} goes with --script on-delete or partition")
+            return
+        if from_file:
+            raise UsageError("--script needs the cluster, not a snapshot: its commands run against that")
+        if not self.statefulset:
+            raise UsageError("--script needs --statefulset NAME")
+        for flag, name in (("--statefulset", self.statefulset), ("--namespace", self.namespace)):
+            if name and not _POD_NAME.fullmatch(name):
+                raise UsageError(f"{flag}: {name!r} is not a name in Kubernetes")
 
-        weights, best = conflicts.astype(np.float32), 1
-        for start in conflicts.sum(axis=1).argsort(kind="stable")[::-1][:MOST_CLIQUES].tolist():
-            open_, size = conflicts[start].copy(), 1
-            while open_.any():
-                inside = weights @ open_.astype(np.float32)
-                inside[~open_] = -1
-                open_ &= conflicts[int(inside.argmax())]
-                size += 1
-            best = max(best, size)
-        return best
+    def pods_of(self, facts: RestartFacts, ids: Collection[int]) -> dict[int, str]:
+        """The pod of each broker; `UsageError` where ids and host names tell of another one, or of none."""
+        hosts = {b.id: b.host.partition(".")[0] for b in facts.snapshot.brokers}
+        of_host = {
+            b: int(number)
+            for b, host in hosts.items()
+            if (number := host.removeprefix(f"{self.statefulset}-")) != host and number.isdecimal()
+        }
+        first = self.first_id
+        if first is None:
+            offsets = {b - n for b, n in of_host.items()}
+            if len(offsets) != 1:
+                hint = "host names do not tell which pod a broker runs in"
+                raise UsageError(f"give --first-id ID, the broker in pod {self.statefulset}-0", hint=hint)
+            first = offsets.pop()
+        below = sorted(b for b in ids if b < first)
+        if below:
+            raise UsageError(f"no pod has broker {few_of(below)}: pod {self.statefulset}-0 has broker {first}")
+        for broker, at in sorted(of_host.items()):
+            if at != broker - first:
+                raise UsageError(
+                    f"broker {broker} runs in pod {self.statefulset}-{at}, not {self.statefulset}-{broker - first}",
+                    hint=f"its host is {sanitize(hosts[broker])}; check --first-id",
+                )
+        return {b: f"{self.statefulset}-{b - first}" for b in sorted(ids)}
 
-    def _largest_first(self, part: list[int]) -> list[list[int]]:
-        """One round after another: first the broker with the most conflicts, then those whose conflicts are outside."""
-        import numpy as np
 
-        left = np.zeros(len(self._conflicts), np.bool_)
-        left[part] = True
-        rounds = []
-        while left.any():
-            open_, chosen = left.copy(), list[int]()
-            counts = np.zeros(len(self._most), np.int64)
-            while open_.any() and len(chosen) < self.at_once:
-                outside = self._weights @ (left & ~open_).astype(np.float32)
-                inside = self._weights @ open_.astype(np.float32)
-                score = outside * len(left) - inside if chosen else inside
-                score[~open_] = -np.inf
-                new = int(score.argmax())
-                chosen.append(new)
-                open_[new] = left[new] = False
-                open_ &= ~self._conflicts[new]
-                rows = self._limits_of[new]
-                counts[rows] += 1
-                for limit in rows[counts[rows] == self._most[rows]].tolist():
-                    open_[self._members[self._ends[limit - 1] if limit else 0 : self._ends[limit]]] = False
-            rounds.append(chosen)
-        return rounds
+def script_rounds(
+    facts: RestartFacts, plan: RestartPlan, request: ScriptRequest
+) -> tuple[tuple[tuple[int, str], ...], ...]:
+    """The brokers of each round of a script with their pods; for a partition one by one, from the last pod down.
 
-    def _search(self, part: list[int], found: list[list[int]], least: int) -> tuple[list[list[int]], int]:
-        """Fewer rounds, one number after the other from the bound on, while the program is small enough."""
-        import numpy as np
-
-        conditions = int(self._conflicts[np.ix_(part, part)].sum()) // 2 + len(self._most)
-        while least < len(found):
-            if len(part) * least > LARGEST or conditions * least > LARGEST_CONDITIONS:
-                break
-            answer = self._fit(part, least)
-            if answer is None:
-                break
-            if answer:
-                return answer, least
-            least += 1
-        return found, least
-
-    def _fit(self, part: list[int], number: int) -> list[list[int]] | None:
-        """These brokers in so many rounds; empty where that is impossible, None where it is not known."""
-        from ortools.sat.python import cp_model
-
-        program: Any = cp_model.CpModel()
-        rounds = range(number)
-        is_in = {v: [program.new_bool_var(f"{v}-{r}") for r in rounds] for v in part}
-        for v in part:
-            program.add_exactly_one(is_in[v])
-        for r in rounds:
-            program.add(sum(is_in[v][r] for v in part) <= self.at_once)
-            for v in part:
-                for w in part:
-                    if w < v and self._conflicts[v, w]:
-                        program.add_at_most_one(is_in[v][r], is_in[w][r])
-        members: dict[int, list[int]] = {}
-        for limit, v in zip(self._limit_of.tolist(), self._members.tolist(), strict=True):
-            if v in is_in:
-                members.setdefault(limit, []).append(v)
-        for limit, inside in members.items():
-            if len(inside) > self._most[limit]:
-                for r in rounds:
-                    program.add(sum(is_in[v][r] for v in inside) <= int(self._most[limit]))
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
-        solver.parameters.random_seed = 1
-        solver.parameters.max_deterministic_time = WORK
-        solver.parameters.catch_sigint_signal = False  # else Ctrl-C ends this search alone, and the command goes on
-        status = solver.solve(program)
-        if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            chosen = [[v for v in part if solver.value(is_in[v][r])] for r in rounds]
-            return [each for each in chosen if each]
-        return [] if status == cp_model.INFEASIBLE else None
+    Raises `UsageError` if a partition would restart a broker that is not in the plan, since it restarts every pod from
+    an ordinal on, and `OperationFailedError` or `TryLaterError` if a broker cannot be restarted now.
+    """
+    if plan.blocked:
+        first = plan.blocked[0]
+        error = TryLaterError if plan.code is ExitCode.TRY_LATER else OperationFailedError
+        raise error(f"no script: broker {first.broker} cannot be restarted now: {first.reason}")
+    planned = [b for r in plan.rounds for b in r.brokers]
+    pods = request.pods_of(facts, planned)
+    if request.kind is not ScriptKind.PARTITION:
+        return tuple(tuple((b, pods[b]) for b in r.brokers) for r in plan.rounds)
+    others = sorted(set(facts.table.brokers.tolist()) - set(planned))
+    if others:
+        raise UsageError(
+            f"a partition restarts all pods from an ordinal on, and the plan is without broker {few_of(others)}",
+            hint="give --all, or use the strategy OnDelete and --script on-delete",
+        )
+    return tuple(((b, pods[b]),) for b in sorted(planned, reverse=True))

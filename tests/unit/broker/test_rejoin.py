@@ -6,7 +6,7 @@ import pytest
 
 from kafkakit.broker.decide.operation import BrokerOperation, BrokerOperationKind, ElectionPace, Stage
 from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
+from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.placement.problem import PlaceBy
 from tests.invariants.journal import verify_journal
@@ -233,3 +233,87 @@ def test_where_dead_brokers_vanish_from_the_list_it_waits_for_those_that_hold_re
     bench.clock.on_sleep.append(lambda _: bench.cluster.revive(1) if bench.clock.elapsed > 30 else None)
     assert bench.rejoin(1, record=record).verdict == "done"
     assert bench.leaders()["t", 0] == 1
+
+
+def leaders_record(bench: Harness) -> BrokerOperation:
+    record = bench.records.to_restore("leaders", (1,))
+    assert record is not None
+    return record
+
+
+def test_leaderships_go_without_data_and_come_back_as_they_were(bench: Harness) -> None:
+    del bench.cluster.topics["one"]
+    lists, leaders = bench.lists(), bench.leaders()
+    assert bench.records.to_restore("leaders", (1,)) is None
+    moved = bench.drain_leaders(1)
+    assert (moved.verdict, moved.copied_bytes, moved.cautions) == ("done", 0, ())
+    assert 1 not in bench.leaders().values()
+    assert {k: sorted(v) for k, v in bench.lists().items()} == {k: sorted(v) for k, v in lists.items()}
+    assert all(v[0] != 1 for v in bench.lists().values()), "no election brings them back"
+    calls = len(bench.cluster.calls)
+    assert bench.drain_leaders(1).verdict == "done"
+    assert len(bench.cluster.calls) == calls, "a second run has nothing to change"
+    assert not bench.records.emptied(), "planners go on to use the broker"
+    bench.cluster.kill(1)
+    bench.cluster.advance(60)
+    bench.cluster.revive(1)
+    assert bench.rejoin(1, record=leaders_record(bench)).verdict == "done"
+    assert (bench.lists(), bench.leaders()) == (lists, leaders)
+    assert bench.rejoin(1, record=leaders_record(bench)).verdict == "nothing to do"
+    assert not bench.records.leaders_away((1,))
+
+
+def test_a_leadership_that_nobody_else_can_take_stays_and_is_said(bench: Harness) -> None:
+    before = bench.lists(), bench.leaders()
+    with pytest.raises(OperationFailedError, match="1 leadership stays, as no other replica is in sync: one-0"):
+        bench.drain_leaders(1)
+    assert (bench.lists(), bench.leaders()) == before
+    assert not bench.cluster.calls
+    moved = bench.drain_leaders(1, ignore_warns=True)
+    assert (moved.verdict, moved.problems) == ("done", ())
+    assert moved.cautions == ("1 leadership stays, as no other replica is in sync: one-0",)
+    assert [key for key, leader in bench.leaders().items() if leader == 1] == [("one", 0)]
+
+
+def test_what_leads_again_before_the_restart_goes_to_the_same_record(bench: Harness) -> None:
+    lists, leaders = bench.lists(), bench.leaders()
+    assert bench.drain_leaders(1, ignore_warns=True).ok
+    bench.cluster.add_topic("new", {0: (1, 4, 5)})
+    assert bench.drain_leaders(1, ignore_warns=True).ok
+    record = leaders_record(bench)
+    assert (record.number, len(record.legs)) == (1, 2)
+    assert bench.rejoin(1, record=record).ok
+    assert bench.lists() == {**lists, ("new", 0): (1, 4, 5)}
+    assert bench.leaders() == {**leaders, ("new", 0): 1}
+
+
+def drain_and_return_leaders(bench: Harness) -> None:
+    assert bench.drain_leaders(1, ignore_warns=True).ok
+    assert bench.rejoin(1, record=leaders_record(bench)).ok
+
+
+def test_leaders_drained_and_returned_cut_anywhere_end_undisturbed(tmp_path: Path) -> None:
+    calm = Harness(make_cluster(), tmp_path / "calm")
+    lists, leaders = calm.lists(), calm.leaders()
+    assert calm.drain_leaders(1, ignore_warns=True).ok
+    drained_at, away = calm.crash.count, (calm.lists(), calm.leaders())
+    assert calm.rejoin(1, record=leaders_record(calm)).ok
+    effects = calm.crash.count
+    assert drained_at >= 15
+    assert effects - drained_at >= 15
+    for cut in range(effects):
+        bench = Harness(make_cluster(), tmp_path / f"cut-{cut}")
+        bench.crash.die_at = cut
+        with pytest.raises(Killed):
+            drain_and_return_leaders(bench)
+        bench.clock.sleep(float(cut % 3))
+        bench.revived()
+        if cut < drained_at:
+            assert bench.drain_leaders(1, ignore_warns=True).ok, cut
+            assert (bench.lists(), bench.leaders()) == away, cut
+        assert bench.rejoin(1, record=leaders_record(bench)).ok, cut
+        assert (bench.lists(), bench.leaders()) == (lists, leaders), cut
+        assert not any(bench.configs().values()), cut
+        for file in bench.journals.values():
+            if file.data:
+                verify_journal(file.data)

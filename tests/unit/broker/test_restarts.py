@@ -13,6 +13,9 @@ from kafkakit.broker.decide.restarts import (
     RestartAnswer,
     RestartFacts,
     RestartObstacle,
+    ScriptKind,
+    ScriptRequest,
+    explain_trouble,
     judge_restart,
     plan_restarts,
     restart_table,
@@ -267,3 +270,34 @@ def test_plans_keep_a_majority_and_name_brokers_that_are_down() -> None:
     assert [(b.broker, b.reason) for b in plan.blocked][-1] == (3, "it is down: start it first")
     assert [b.broker for b in plan.blocked] == [1, 2, 3]  # each of the two is needed for a majority
     assert plan.code is ExitCode.FAILED
+
+
+def test_pods_are_read_from_host_names_and_compared_with_them() -> None:
+    facts = facts_of(3, [])
+    hosts = ("kafka-0.kafka.data.svc", "kafka-1.kafka.data.svc", "10.0.0.3")
+    named = changed(
+        facts, brokers=tuple(replace(b, host=h) for b, h in zip(facts.snapshot.brokers, hosts, strict=True))
+    )
+    asked = ScriptRequest(kind=ScriptKind.ON_DELETE, statefulset="kafka")
+    assert asked.pods_of(named, (1, 3)) == {1: "kafka-0", 3: "kafka-2"}
+    assert replace(asked, first_id=0).pods_of(facts, (1, 3)) == {1: "kafka-1", 3: "kafka-3"}
+    with pytest.raises(UsageError, match="broker 1 runs in pod kafka-0, not kafka-1"):
+        replace(asked, first_id=0).pods_of(named, (3,))
+    with pytest.raises(UsageError, match="give --first-id ID, the broker in pod other-0"):
+        replace(asked, statefulset="other").pods_of(named, (1,))
+    twice = changed(facts, brokers=tuple(replace(b, host="kafka-1") for b in facts.snapshot.brokers))
+    with pytest.raises(UsageError, match="give --first-id"):
+        asked.pods_of(twice, (1,))
+
+
+def test_a_broker_that_starts_waits_for_others_and_for_partitions_elsewhere() -> None:
+    partitions: Sequence[Copies] = [((1, 2, 3), (2,), 2), ((2, 3, 4), (2, 3, 4), 2), ((4,), (), 1)]
+    facts = facts_of(4, partitions)
+    assert explain_trouble(facts, (1,)) == ""
+    assert explain_trouble(facts, (4,)) == "1 partition elsewhere with fewer in sync than min.insync.replicas: t00/0"
+    assert explain_trouble(facts, (9,)) == explain_trouble(facts, (4,))
+    one, *others = facts.snapshot.brokers
+    without = changed(facts, brokers=(replace(one, state=BrokerState.FENCED), *others))
+    assert explain_trouble(without, (1,)) == ""
+    assert explain_trouble(without, (1, 2)) == ""
+    assert explain_trouble(without, (2,)) == "broker 1 is not up"

@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Callable
+from itertools import combinations
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from kafkakit.core.plan import Plan, ProofKind
 from kafkakit.core.selection import BrokerList
 from kafkakit.placement.network import Block, FlowNetwork, block_proof, blocks_of, reach_by
 from kafkakit.placement.problem import Minimize
+from kafkakit.placement.restart_rounds import RoundsProblem
 from kafkakit.topicmappr.decide.leaders import decide_leaders
 from kafkakit.topicmappr.decide.plain_requests import LeadersRequest
 from kafkakit.topicmappr.decide.rebuild import decide_rebuild
@@ -203,3 +206,39 @@ def test_no_evenness_is_counted_where_racks_are_read_strictly() -> None:
     assert found.lower_bound <= sum(len(set(row) - {1}) for row in ((1, 2, 4), (1, 3, 0)))
     assert "nothing is proven" in found.argument
     verify_plan(json.loads(encode_plan(decided.plan)), json.loads(encode_snapshot(snapshot)))
+
+
+def fewest(members: list[int], allowed: list[frozenset[int]]) -> int:
+    """By trying every allowed round on every set that is left."""
+    reached, rounds = {frozenset[int]()}, 0
+    while frozenset(members) not in reached:
+        reached = {done | each for done in reached for each in allowed if done.isdisjoint(each)}
+        rounds += 1
+    return rounds
+
+
+def test_rounds_of_restarts_are_allowed_complete_and_at_their_bound() -> None:
+    random, at_bound = Random(41), 0
+    for _ in range(150):
+        count, at_once = random.randint(1, 7), random.randint(1, 4)
+        conflicts = np.zeros((count, count), np.bool_)
+        for a, b in combinations(range(count), 2):
+            conflicts[a, b] = conflicts[b, a] = random.random() < 0.3
+        group = random.sample(range(count), random.randint(1, count))
+        limits = [(np.array([group]), random.randint(1, 2))] if random.random() < 0.5 else []
+        allowed = [
+            frozenset(each)
+            for size in range(1, at_once + 1)
+            for each in combinations(range(count), size)
+            if not any(conflicts[a, b] for a, b in combinations(each, 2))
+            and not any(len(set(each) & set(rows[0].tolist())) > most for rows, most in limits)
+        ]
+        problem = RoundsProblem(conflicts, limits, at_once)
+        members = sorted(random.sample(range(count), random.randint(1, count)))
+        rounds, bound = problem.solve(members)
+        assert sorted(v for each in rounds for v in each) == members
+        assert {frozenset(each) for each in rounds} <= set(allowed)
+        assert bound <= fewest(members, allowed) <= len(rounds)
+        assert problem.least() <= fewest(list(range(count)), allowed)
+        at_bound += bound == len(rounds)
+    assert at_bound >= 140
