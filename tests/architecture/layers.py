@@ -53,6 +53,7 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "rules": frozenset({"core", "rules"}),
     "streams.model": frozenset({"core", "streams.model"}),
     "placement": frozenset({"core", "placement"}),
+    "kubernetes": frozenset({"core", "config", "kubernetes"}),
     "simulator": frozenset({"core", "simulator"}),
     "ports": frozenset({"core", "config", "streams.model", "ports"}),
     "execution": frozenset({"core", "config", "simulator", "ports", "execution"}),
