@@ -60,6 +60,12 @@ def broker_id(given: str | int | None, first_id: int = 0) -> int | None:
     return int(text) + first_id if is_number and int(text) + first_id <= MAX_ID else None
 
 
+def ordinal_of(name: str) -> int | None:
+    """The number at the end of a pod's name, None without one."""
+    found = _ORDINAL.search(name)
+    return int(found[1]) if found else None
+
+
 class _Shape(msgspec.Struct, frozen=True, rename="camel"):
     """Fields as the API spells them."""
 
@@ -129,8 +135,18 @@ class _PodVolume(_Shape, frozen=True):
     persistent_volume_claim: _ClaimSource | None = None
 
 
+class _Mount(_Shape, frozen=True):
+    name: str = ""
+    mount_path: str = ""
+
+
+class _Container(_Shape, frozen=True):
+    volume_mounts: tuple[_Mount, ...] | None = None
+
+
 class _PodSpec(_Shape, frozen=True):
     node_name: str | None = None
+    containers: tuple[_Container, ...] | None = None
     volumes: tuple[_PodVolume, ...] | None = None
 
 
@@ -170,16 +186,22 @@ class Pod(KubernetesObject, frozen=True):
 
     @property
     def ordinal(self) -> int | None:
-        """The number at the end of its name, or that of its index label, None without either."""
-        found = _ORDINAL.search(self.name)
-        text = self.labels.get(INDEX_LABEL) or (found[1] if found else "")
-        return int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else None
+        """The number of its index label, or the one at the end of its name, None without either."""
+        text = self.labels.get(INDEX_LABEL)
+        return broker_id(text) if text else ordinal_of(self.name)
 
     @property
-    def claims(self) -> tuple[str, ...]:
-        """Names of its claims of volumes, in its namespace."""
-        sources = [each.persistent_volume_claim for each in self.spec.volumes or ()]
-        return tuple(each.claim_name for each in sources if each is not None)
+    def claims(self) -> dict[str, tuple[str, ...]]:
+        """Its claims of volumes by name, in its namespace, each with the paths where its containers have it."""
+        paths: dict[str, list[str]] = {}
+        for container in self.spec.containers or ():
+            for mount in container.volume_mounts or ():
+                paths.setdefault(mount.name, []).append(mount.mount_path)
+        return {
+            volume.persistent_volume_claim.claim_name: tuple(dict.fromkeys(paths.get(volume.name, ())))
+            for volume in self.spec.volumes or ()
+            if volume.persistent_volume_claim is not None
+        }
 
 
 class _NodeStatus(_Shape, frozen=True):
@@ -347,7 +369,7 @@ class StatefulSet(KubernetesObject, frozen=True):
 
 
 class _PodSetSpec(_Shape, frozen=True):
-    pods: tuple[_Template, ...] | None = None
+    pods: tuple[_Template, ...] | None = None  # the labels of a pod are in its template
 
 
 class StrimziPodSet(KubernetesObject, frozen=True):
@@ -358,7 +380,12 @@ class StrimziPodSet(KubernetesObject, frozen=True):
     @property
     def pod_names(self) -> tuple[str, ...]:
         """The names of the pods that it is to have."""
-        return tuple(each.metadata.name for each in self.spec.pods or ())
+        return tuple(self.labels_of_pods)
+
+    @property
+    def labels_of_pods(self) -> dict[str, Mapping[str, str]]:
+        """The labels of each pod that it is to have."""
+        return {each.metadata.name: each.metadata.labels or {} for each in self.spec.pods or ()}
 
 
 class _ServicePort(_Shape, frozen=True):

@@ -36,6 +36,7 @@ POD = item(
     metadata={"ownerReferences": [{"kind": "StatefulSet", "name": "kafka"}], "labels": {"app": "kafka"}},
     spec={
         "nodeName": "n2",
+        "containers": [{"name": "k", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}, {"name": "sidecar"}],
         "volumes": [{"name": "tmp"}, {"name": "data", "persistentVolumeClaim": {"claimName": "data-kafka-2"}}],
     },
     status={"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}]},
@@ -88,7 +89,7 @@ def test_each_form_holds_the_same_facts(form: str) -> None:
     assert found.notes == ()
     (pod,), (claim,), (volume,) = found.pods, found.of(VolumeClaim), found.of(PersistentVolume)
     assert (pod.namespace, pod.name, pod.node, pod.phase, pod.is_ready) == ("kafka", "kafka-2", "n2", "Running", False)
-    assert (pod.owner, pod.ordinal, pod.claims) == (("StatefulSet", "kafka"), 2, ("data-kafka-2",))
+    assert (pod.owner, pod.ordinal, pod.claims) == (("StatefulSet", "kafka"), 2, {"data-kafka-2": ("/data",)})
     assert (claim.requested_bytes, claim.capacity_bytes, claim.is_resizing) == (200 * GIB, 100 * GIB, True)
     assert (claim.phase, claim.volume, claim.storage_class) == ("Bound", "pv-2", "ssd")
     assert (volume.phase, volume.capacity_bytes) == ("Bound", 100 * GIB)
