@@ -453,6 +453,7 @@ class ConfigMapObject(KubernetesObject, frozen=True):
 class _Listener(_Shape, frozen=True):
     name: str = ""
     bootstrap_servers: str = ""
+    certificates: tuple[str, ...] | None = None
 
 
 class _KafkaStatus(_Shape, frozen=True):

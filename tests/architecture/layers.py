@@ -48,7 +48,7 @@ SHARED_WITH_JOBS = ("core", "rules", "streams.model")
 LIBRARIES: dict[str, frozenset[str]] = {
     "core": frozenset({"core"}),
     "config": frozenset({"core", "config"}),
-    "config.read": frozenset({"core", "config", "config.read", "adapters"}),
+    "config.read": frozenset({"core", "config", "config.read", "kubernetes", "adapters"}),
     "report": frozenset({"core", "report"}),
     "rules": frozenset({"core", "rules"}),
     "streams.model": frozenset({"core", "streams.model"}),
