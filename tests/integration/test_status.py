@@ -39,6 +39,7 @@ from tests.integration.test_reassign import (
     throttles,
     tidy,
 )
+from tests.rigs import kubernetes
 from tests.rigs.cluster_pool import FOUR
 from tests.rigs.waiting import becomes, until
 
@@ -67,9 +68,9 @@ def admin(brokers: SandboxCluster) -> Iterator[ClusterAdmin]:
         found.close()
 
 
-def status(cluster: SandboxCluster) -> Mapping[str, Any]:
+def status(cluster: SandboxCluster, *options: str) -> Mapping[str, Any]:
     """The cluster as `status -o json` has it."""
-    words = ["--profile", cluster.name, "status", "-o", "json"]
+    words = ["--profile", cluster.name, "status", "-o", "json", *options]
     ran = subprocess.run(
         [sys.executable, "-m", "kafkakit", *words], env=cluster.env, capture_output=True, text=True, timeout=PATIENCE_S,
         check=False,
@@ -233,9 +234,24 @@ def test_a_log_dir_that_went_away(brokers: SandboxCluster, admin: ClusterAdmin, 
     with small_files(brokers, D, 12 * MB):
         produce(brokers, key, [bytes(100_000)] * 160)
         line = comes(brokers, "dir-offline", "error", f"broker {D}")
+        repair_lost_volume(brokers, key, admin, tmp_path)
     carry_out(brokers, line, tmp_path)
     goes(brokers, "dir-offline")
-    until(lambda: set(settled(admin).states(["failing"])[key].isr) == {B, D})
+    until(lambda: set(settled(admin).states(["failing"])[key].isr) == set(replicas(admin, "failing")[key.partition]))
+
+
+def repair_lost_volume(brokers: SandboxCluster, key: TopicPartition, admin: ClusterAdmin, folder: Path) -> None:
+    """The broker's claim is lost as well: its line has the command that makes its replicas anew elsewhere."""
+    items = kubernetes.cluster("abcd", first=A)
+    items = [each for each in items if each["metadata"]["name"] != f"data-kafka-{D}"]
+    file = folder / "objects.json"
+    file.write_bytes(kubernetes.printed([*items, kubernetes.claim(f"data-kafka-{D}", phase="Lost")]))
+    found = status(brokers, "--pods", str(file))
+    (lost,) = [f for f in found["findings"] if f["rule"] == "volume"]
+    assert lost["message"] == f"{D}: claim data-kafka-{D} is Lost: what it held is gone"
+    assert {f["rule"] for f in found["findings"]} & {"pod-missing", "pod-without-broker", "pod-id"} == set()
+    follow(brokers, carry_out(brokers, lost["command"], folder), "reassign apply", folder)
+    until(lambda: D not in replicas(admin, "failing")[key.partition])
 
 
 @contextmanager
