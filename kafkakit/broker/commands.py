@@ -1,7 +1,7 @@
 """`kafkakit broker`: empty a broker (`drain`), `replace` it, `decommission` it for good, bring it back (`rejoin`).
 
-`restart-check`, `restart-plan` and `restart-gate` say which brokers may go down together. The options of every run are
-in `cli/run_options.py`.
+`cordon` and `uncordon` say whether brokers get new replicas; `restart-check`, `restart-plan` and `restart-gate` say
+which brokers may go down together. The options of every run are in `cli/run_options.py`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,12 @@ from kafkakit.core.options import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from kafkakit.broker.decide.cordons import CordonFacts, CordonStep
     from kafkakit.broker.decide.restarts import RestartFacts
+    from kafkakit.cli.context import CliContext
 
 MOST_AT_ONCE = 10_000
 app = new_group("Drain, replace, decommission, rejoin and safely restart brokers.")
@@ -139,7 +144,7 @@ def _move(ctx: typer.Context, kind: BrokerOperationKind, goal: OperationGoal, ex
     cli.operation_words = (f"stopped; the {kind} is not finished", f"to resume: {again}")
     with open_session(cli, read_only=True) as session:
         cluster_id = session.cluster_id
-        records = open_records(state_dir, cluster_id, write_file, session.clock)
+        records = open_records(state_dir, cluster_id, write_file, session.clock, lambda: session.control_view)
         if not consent.dry_run:
             session.lock(*operation_lock(state_dir, cluster_id, base_name(kind, goal.brokers, goal.onto)))
 
@@ -249,7 +254,7 @@ def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, executio
     cli.operation_words = ("stopped; the rejoin is not finished", f"to resume: {again}")
     with open_session(cli, read_only=True) as session:
         cluster_id = session.cluster_id
-        records = open_records(state_dir, cluster_id, write_file, session.clock)
+        records = open_records(state_dir, cluster_id, write_file, session.clock, lambda: session.control_view)
         if not consent.dry_run:
             session.lock(*operation_lock(state_dir, cluster_id, f"rejoin-{listed[:80]}"))
         record = records.to_restore(options.restore, ids)
@@ -270,6 +275,81 @@ def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, executio
         rejoining = Rejoin(session.admin, session.clock, cli.output, records, runner, elections, request)
         outcome = rejoining.run(record)
     finish(cli, outcome_report(outcome))
+
+
+Cordoned = Annotated[list[str], typer.Argument(**BROKER_IDS, help="The brokers; they may be down.")]
+Reason = Annotated[
+    str, typer.Option("--reason", metavar="TEXT", help="Why, for those who read lists and plans.", show_default=False)
+]
+
+
+@app.command("cordon", cls=CliCommand, short_help="Give brokers no new replica; what they hold stays.")
+@with_option_groups
+def cordon(ctx: typer.Context, brokers: Cordoned, consent: Consent, reason: Reason = "") -> int:
+    """Keep new replicas off brokers, in every plan and every topic that kafkakit creates. What they hold stays.
+
+    They may still lead. The mark is in the control store of the profile; by default that is one of this host only.
+    Brokers of Kafka 4.3 and later also get cordoned.log.dirs=*, which Kafka's own placement obeys. Run again, it does
+    what is left.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod broker cordon 1004 --reason 'disk swap on Monday'
+    kafkakit --profile prod broker cordon 1004,1007 --dry-run
+    """
+    from kafkakit.broker.decide.cordons import check_reason, decide_cordon
+
+    text = check_reason(reason)
+    return _write_cordons(
+        cli_context(ctx), "cordon", brokers, consent, lambda facts, by, now: decide_cordon(facts, text, by, now)
+    )
+
+
+@app.command("uncordon", cls=CliCommand, short_help="Let brokers get new replicas again.")
+@with_option_groups
+def uncordon(ctx: typer.Context, brokers: Cordoned, consent: Consent) -> int:
+    """End what `broker cordon` began: cordoned.log.dirs becomes what it was before, and the mark goes.
+
+    What somebody else set before or since stays, which is said. Exits with 75 when a broker does not answer whose
+    setting is to be restored: it stays cordoned.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod broker uncordon 1004
+    """
+    from kafkakit.broker.decide.cordons import decide_uncordon
+
+    return _write_cordons(cli_context(ctx), "uncordon", brokers, consent, lambda facts, by, now: decide_uncordon(facts))
+
+
+def _write_cordons(
+    cli: CliContext,
+    verb: str,
+    brokers: list[str],
+    consent: Consent,
+    decide: Callable[[CordonFacts, str, datetime], CordonStep],
+) -> int:
+    from kafkakit.broker.act.operation_files import CordonWriter
+    from kafkakit.broker.report import cordon_report
+    from kafkakit.cli.session import finish, open_session
+    from kafkakit.core.text import few_of
+
+    ids = _several_ids(brokers)
+    with open_session(cli, read_only=consent.dry_run) as session:
+        cluster_id, clock = session.cluster_id, session.clock
+        store = session.control_view if consent.dry_run else session.control
+        writer = CordonWriter(session.admin, clock, cli.output, store, cluster_id)
+        facts = writer.facts(ids, marked=verb == "uncordon")
+        steps = [decide(facts[b], session.requester, clock.now()) for b in sorted(facts)]
+        changing = [step.broker for step in steps if step.changes]
+        question = f"{verb.capitalize()} broker{'s' if len(changing) > 1 else ''} {few_of(changing)}?"
+        is_told = not changing or (not consent.dry_run and consent.confirm_on(cli, cluster_id, question))
+        refused = {}
+        if is_told and changing:
+            refused = writer.cordon(steps) if verb == "cordon" else writer.uncordon(steps)
+    return finish(cli, cordon_report(verb, steps, refused, cli.program, is_done=is_told, dry_run=consent.dry_run))
 
 
 Chosen = Annotated[list[str], typer.Argument(**BROKER_IDS, help="The brokers that are to go down together.")]

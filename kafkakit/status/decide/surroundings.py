@@ -28,6 +28,7 @@ DIR_OFFLINE = Rule("dir-offline", Severity.ERROR, "all log dirs are online")
 DISK = Rule("disk", Severity.WARNING, "disks have room")
 SERVICE_STOPPED = Rule("service-stopped", Severity.WARNING, "services that are needed run")
 CERTIFICATE = Rule("certificate", Severity.WARNING, "certificates do not end soon")
+CORDONED = Rule("cordoned", Severity.NOTE, "brokers take new replicas")
 VERSIONS = Rule("versions", Severity.NOTE, "all brokers run one version, and use all of it")
 
 
@@ -235,3 +236,11 @@ def disk_findings(
                 left = "" if left_s is None else f"; {format_rough_time(left_s)} left at this rate"
                 message = f"{number} {place.path} is {share:.0%} full{left}"
                 yield Rule(DISK.name, severity, DISK.about).finding(where, message, show(number))
+
+
+def cordon_findings(cordoned: Mapping[int, str], show: Callable[[str], str]) -> Iterator[Finding]:
+    """The brokers that `broker cordon` keeps new replicas off, each with its reason."""
+    for broker, reason in sorted(cordoned.items()):
+        why = f": {sanitize(reason)}" if reason else ""
+        message = f"{broker} is cordoned and gets no new replica{why}"
+        yield CORDONED.finding(f"broker {broker}", message, show(str(broker)))
