@@ -1,7 +1,7 @@
 """`kafkakit profile`: the named clusters of the configuration."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,17 +11,18 @@ from kafkakit.cli.command_classes import CliCommand, CliContext, cli_context, ne
 from kafkakit.cli.completion import complete_profile_names
 from kafkakit.cli.run_options import DryRun
 from kafkakit.cli.session import finish, open_session
-from kafkakit.config.keys import ClientFileKind, Rank, did_you_mean
-from kafkakit.config.read.files import imported_layer, read_other_client
+from kafkakit.config.keys import SASL_PASSWORD, ClientFileKind, Rank, did_you_mean
+from kafkakit.config.read.files import ImportChoice, imported_layer, read_other_client
 from kafkakit.config.read.settings import GivenSettings, Settings, masked_value, new_profile_values, open_profiles
 from kafkakit.core.errors import InputError, UsageError
-from kafkakit.core.text import few_of, shell_command
+from kafkakit.core.text import few_of, quote, shell_command
 from kafkakit.report.report import (
     NextCommands,
     Part,
     Remarks,
     Report,
     ResultTable,
+    Section,
     attributes,
     records,
     single_row,
@@ -29,6 +30,7 @@ from kafkakit.report.report import (
 
 if TYPE_CHECKING:
     from kafkakit.config.client_properties import ClientFile, ClientProfile
+    from kafkakit.kubernetes.profiles import KubernetesFile
 
 app = new_group("List, show, add, choose and check cluster profiles.")
 
@@ -252,14 +254,30 @@ def import_file(
         str | None,
         typer.Option("--name", metavar="NAME", help="Name of the profile; of a file with several, take only this one."),
     ] = None,
+    listener: Annotated[
+        str | None,
+        typer.Option(
+            "--listener", metavar="NAME", help="Strimzi's listener, or the port of a Service, if there are several."
+        ),
+    ] = None,
+    keys_into: Annotated[
+        Path | None,
+        typer.Option(
+            "--keys-into",
+            metavar="FOLDER",
+            help="Write certificates, keys and the password of a Kubernetes Secret there, for you alone (mode 0600).",
+        ),
+    ] = None,
     replace_old: _Replace = False,
     dry_run: DryRun = False,
 ) -> int:
     """Import profiles from another Kafka client's file.
 
     Reads config.toml of kcl, config.yml of kafkactl (each context is a profile), properties files of librdkafka, kcat
-    and Java clients. -B and -X add what the file lacks. Passwords are not copied: the profile names an environment
-    variable for each, and the line that sets it is printed. Keys that have no counterpart are listed.
+    and Java clients, and what kubectl prints: Strimzi's Kafka with Secrets of a user and of the CA, Secrets of
+    Confluent's operator, a StatefulSet with its Service. -B and -X add what the file lacks. Passwords are not copied:
+    the profile names an environment variable for each, and the line that sets it is printed. Keys that have no
+    counterpart are listed.
 
     Examples:
 
@@ -267,15 +285,23 @@ def import_file(
     kafkakit profile import ~/.config/kcl/config.toml --name dev
     kafkakit profile import ~/.config/kafkactl/config.yml --dry-run
     kafkakit profile import client.properties --name prod -B kafka-1:9093
+    kubectl get kafka/prod secret/ops secret/prod-cluster-ca-cert -o json | kafkakit profile import - --name prod
     """
     cli = cli_context(ctx)
-    found = read_other_client(file, kind, name, cli.output.warn)
+    has_address = "bootstrap_server" in cli.given.flags
+    choice = ImportChoice(kind=kind, name=name, listener=listener, has_address=has_address)
+    found = read_other_client(file, choice, cli.output.warn)
     profiles = open_profiles(cli.given, cli.output.warn)
+    keys = _key_files(found, keys_into, profiles.target.path)
+    found = keys.found
     chosen = profiles.with_own_variables(_chosen_profiles(cli, found, name, file))
     values = {
         profile.name: new_profile_values(cli.given, profile.name, imported_layer(file, profile), cli.output.warn)
         for profile in chosen
     }
+    if keys_into is not None and not dry_run:
+        profiles.write(values, replace=replace_old, dry_run=True)  # what hinders it is told before a key is written
+        keys.write(replace_old=replace_old)
     replaced = profiles.write(values, replace=replace_old, dry_run=dry_run)
     path = profiles.target.path
     sections: list[Part] = []
@@ -287,7 +313,7 @@ def import_file(
         sections += _written_sections(profile.name, own, path, dry_run)
         for secret in secrets:
             purpose = f"{secret.key} stands in {secret.place} and was not copied; set it in your shell before use:"
-            sections.append(NextCommands((f"read -rs {secret.variable} && export {secret.variable}",), purpose))
+            sections.append(NextCommands((keys.setting(secret.variable),), purpose))
         listed.append(
             {
                 "profile": profile.name,
@@ -297,7 +323,7 @@ def import_file(
             }
         )
     left_out = [*found.left_out, *(key for profile in chosen for key in profile.left_out)]
-    sections += [Remarks("not taken over", left_out), _next_commands(cli, list(values))]
+    sections += [Remarks("not taken over", left_out), *keys.sections(dry_run), _next_commands(cli, list(values))]
     rows = [(profile, *item) for profile, own in values.items() for item in own.items()]
     data = {
         "source": str(file),
@@ -306,9 +332,84 @@ def import_file(
         "dry_run": dry_run,
         "profiles": listed,
         "not_taken_over": [attributes(key, "name place why") for key in left_out],
+        **keys.data(),
     }
     table = ResultTable(("profile", "key", "value"), rows)
     return finish(cli, Report(command="profile import", data=data, sections=sections, table=table))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _KeyFiles:
+    """What a profile of Kubernetes needs besides its text; empty for a file of another client."""
+
+    found: "ClientFile"
+    of_kubernetes: "KubernetesFile | None" = None
+    folder: Path = Path()
+    is_written: bool = False
+
+    def write(self, *, replace_old: bool) -> None:
+        """Write certificates, keys and the password, for this user only; `UsageError` for files that are there."""
+        from kafkakit.wiring import write_file
+
+        paths = {self.folder / each.name: each for each in self.of_kubernetes.files} if self.of_kubernetes else {}
+        present = [path for path in paths if path.exists()]
+        if present and not replace_old:
+            raise UsageError(f"{few_of(present)} exists already", hint="pass --replace, or name another folder")
+        if paths:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path, each in paths.items():
+            write_file(path, each.data.reveal().encode(), 0o600)
+
+    def setting(self, variable: str) -> str:
+        """The line that sets a password's variable."""
+        files = self.of_kubernetes.files if self.of_kubernetes is not None else ()
+        fetch = next((each.fetch for each in files if each.key == SASL_PASSWORD), None)
+        return f"read -rs {variable} && export {variable}" if fetch is None else f'export {variable}="$({fetch})"'
+
+    def sections(self, dry_run: bool) -> Iterator[Part]:
+        """The files, or the commands that write them, and how to reach pods from elsewhere."""
+        from kafkakit.config.read.environment import read_environment
+        from kafkakit.kubernetes.profiles import forward_lines, host_lines
+
+        if self.of_kubernetes is None:
+            return
+        yield Remarks("note", self.of_kubernetes.notes)
+        paths = [(self.folder / each.name, each) for each in self.of_kubernetes.files]
+        if self.is_written:
+            verb = "would be written" if dry_run else "written"
+            yield from (f"{path} {verb}" for path, _ in paths)
+        elif needed := [(path, each.fetch) for path, each in paths if each.key != SASL_PASSWORD]:
+            folder = quote(str(self.folder))
+            lines = [f"(umask 077 && mkdir -p {folder} && {fetch} > {quote(str(path))})" for path, fetch in needed]
+            yield NextCommands(lines, "write the files that the profile names, or import with --keys-into:")
+        forwards = self.of_kubernetes.forwards
+        if forwards and "KUBERNETES_SERVICE_HOST" not in read_environment():
+            yield NextCommands(
+                tuple(forward_lines(forwards)),
+                "these addresses resolve only inside Kubernetes; from here, make the pods answer on this host:",
+            )
+            said = "and let /etc/hosts name them as the brokers' advertised.listeners do:"
+            yield Section(said, list(host_lines(forwards)))
+
+    def data(self) -> dict[str, object]:
+        """The same for programs."""
+        if self.of_kubernetes is None:
+            return {}
+        names = [str(self.folder / each.name) for each in self.of_kubernetes.files]
+        return {"key_files": names, "key_files_written": self.is_written, "notes": list(self.of_kubernetes.notes)}
+
+
+def _key_files(found: "ClientFile", keys_into: Path | None, target: Path) -> _KeyFiles:
+    """The files of a profile, in the folder that is named or beside the configuration."""
+    from kafkakit.kubernetes.profiles import KubernetesFile, with_paths
+
+    if not isinstance(found, KubernetesFile):
+        if keys_into is not None:
+            raise UsageError("--keys-into is for what kubectl printed: other files hold no keys")
+        return _KeyFiles(found=found)
+    folder = (keys_into or target.parent / "keys" / found.profiles[0].name).absolute()
+    placed = with_paths(found, str(folder), with_password=keys_into is not None)
+    return _KeyFiles(found=placed, of_kubernetes=placed, folder=folder, is_written=keys_into is not None)
 
 
 def _chosen_profiles(cli: CliContext, found: "ClientFile", name: str | None, file: Path) -> tuple["ClientProfile", ...]:

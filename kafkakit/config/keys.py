@@ -42,6 +42,7 @@ class ClientFileKind(StrEnum):
     KAFKACTL = "kafkactl"
     LIBRDKAFKA = "librdkafka"
     JAVA = "java"
+    KUBERNETES = "kubernetes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -233,12 +233,15 @@ _PATH_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _UNKNOWN_FIELD = re.compile(r"unknown field `([^`]*)`")
 
 
-def place_in(document: "Document", message: str) -> str:
-    """The path of a document with the line and column of the value or key that a message of msgspec names, if any."""
+def place_in(document: "Document", message: str, node: "Node | None" = None) -> str:
+    """The path of a document with the line and column of the value or key that a message of msgspec names, if any.
+
+    The path in the message begins at `node`, at the document's root when not given; `node` itself is a place.
+    """
     from kafkakit.core.yaml_json import Mapping as MappingNode
 
     path, unknown = _VALUE_PATH.search(message), _UNKNOWN_FIELD.search(message)
-    node = document.root
+    is_part, node = node is not None, node or document.root
     for step in _PATH_STEP.finditer(path[1] if path else ""):
         below = _child_of(node, step)
         if below is None:  # a value of any key: the message has not its name
@@ -246,7 +249,7 @@ def place_in(document: "Document", message: str) -> str:
         node = below
     if unknown and isinstance(node, MappingNode) and unknown[1] in node.entries:
         return document.position(node.entries[unknown[1]].key.start)
-    return document.position(node.start) if path else document.path
+    return document.position(node.start) if path or is_part else document.path
 
 
 def _child_of(node: "Node", step: re.Match[str]) -> "Node | None":

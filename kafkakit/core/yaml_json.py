@@ -200,13 +200,13 @@ class Document:
         """The tree of a sound document; an empty text is an empty mapping."""
         return self.roots[0] if self.roots else Mapping({}, 0)
 
-    def require_sound(self) -> None:
-        """`InputError` for the first problem, and for a second document."""
+    def require_sound(self, *, several: bool = False) -> None:
+        """`InputError` for the first problem, and for a second document unless there may be `several`."""
         for problem in self.problems[:1]:
             is_repeated = problem.rule == DUPLICATE_KEY
             said = f"the key {(problem.key or '')[:60]!r} is given twice" if is_repeated else problem.message
             raise InputError(self.position(problem.at), said)
-        for other in self.roots[1:2]:
+        for other in self.roots[1:2] if not several else ():
             raise InputError(self.position(other.start), "not valid YAML: expected a single document")
 
     def items(self, node: Node, where: str) -> Iterator[tuple[str, int, Node]]:
@@ -621,8 +621,8 @@ def _unescape(raw: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def sound_document(data: bytes, source: str, limits: TreeLimits = SETTINGS_FILE) -> Document:
-    """The only document of a file; `InputError` with the place of what cannot be read, and of a repeated key."""
+def sound_document(data: bytes, source: str, limits: TreeLimits = SETTINGS_FILE, *, several: bool = False) -> Document:
+    """The document of a file, or `several`; `InputError` with the place of what cannot be read or of a repeated key."""
     if len(data) > limits.size:
         raise InputError(source, f"holds more than {limits.size:,} bytes")
     try:
@@ -634,16 +634,16 @@ def sound_document(data: bytes, source: str, limits: TreeLimits = SETTINGS_FILE)
     # What begins as JSON may still be YAML, in its flow style.
     if document is None or document.has_broken_syntax:
         document = read_yaml(source, text, limits)
-    document.require_sound()
+    document.require_sound(several=several)
     return document
 
 
-def plain_value(document: Document, *, is_text: bool = False) -> object:
-    """A sound document as dictionaries, lists and scalars.
+def plain_value(document: Document, *, is_text: bool = False, node: Node | None = None) -> object:
+    """A sound document, or one `node` of it, as dictionaries, lists and scalars.
 
     What plain scalars mean is asked of PyYAML, once for each text; with `is_text` all are texts, but null.
     """
-    return _texts(document.root) if is_text else _PlainValues(document).of(document.root)
+    return _texts(node or document.root) if is_text else _PlainValues(document).of(node or document.root)
 
 
 _TAG = "tag:yaml.org,2002:"

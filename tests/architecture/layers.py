@@ -48,11 +48,12 @@ SHARED_WITH_JOBS = ("core", "rules", "streams.model")
 LIBRARIES: dict[str, frozenset[str]] = {
     "core": frozenset({"core"}),
     "config": frozenset({"core", "config"}),
-    "config.read": frozenset({"core", "config", "config.read", "adapters"}),
+    "config.read": frozenset({"core", "config", "config.read", "kubernetes", "adapters"}),
     "report": frozenset({"core", "report"}),
     "rules": frozenset({"core", "rules"}),
     "streams.model": frozenset({"core", "streams.model"}),
     "placement": frozenset({"core", "placement"}),
+    "kubernetes": frozenset({"core", "config", "kubernetes"}),
     "simulator": frozenset({"core", "simulator"}),
     "ports": frozenset({"core", "config", "streams.model", "ports"}),
     "execution": frozenset({"core", "config", "simulator", "ports", "execution"}),

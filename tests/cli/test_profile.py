@@ -2,12 +2,14 @@
 
 import os
 import stat
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.rigs.command_line import Home
+from tests.rigs.kubernetes import printed, stateful, thing
 
 PASSWORD = "hunter2-of-production"
 
@@ -389,3 +391,57 @@ def test_a_file_may_come_from_stdin(home: Home) -> None:
     assert ran.code == 0
     assert "eu:" in written(home)
     assert "--name" in home.run("profile", "import", "-", stdin='seed_brokers = ["a:1"]\n').stderr
+
+
+def objects(home: Home) -> None:
+    jaas = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="ops" password="s3cret";'
+    data = {"password": "s3cret", "sasl.jaas.config": jaas}
+    user = thing("Secret", "ops", data={key: b64encode(text.encode()).decode() for key, text in data.items()})
+    ca = thing("Secret", "prod-cluster-ca-cert", data={"ca.crt": b64encode(b"CA").decode()})
+    home.work.mkdir(parents=True)
+    place = home.work / "objects.json"
+    place.touch(0o600)
+    place.write_bytes(printed([user, ca]))
+
+
+def test_secrets_of_kubernetes_become_a_profile_without_their_content(home: Home) -> None:
+    objects(home)
+    ran = home.run("profile", "import", "objects.json", "--name", "eu", "-B", "k:9093")
+    assert ran.code == 0, ran
+    assert 'export KAFKA_PASSWORD_EU="$(kubectl get secret ops -n kafka -o ' in ran.stdout
+    assert "| base64 -d > " in ran.stdout
+    assert "s3cret" not in ran.stdout + (home.config / "config.yaml").read_text()
+    assert not (home.config / "keys").exists()
+    assert "security.tls.ca_file" in home.run("profile", "show", "eu").stdout
+
+
+def test_keys_are_written_for_their_owner_only_and_never_over_others(home: Home) -> None:
+    objects(home)
+    words = ("profile", "import", "objects.json", "--name", "eu", "-B", "k:9093", "--keys-into", "keys")
+    assert home.run(*words, "--dry-run").code == 0
+    assert not (home.work / "keys").exists()
+    ran = home.run(*words)
+    assert ran.code == 0, ran
+    files = {path.name: (path.read_text(), path.stat().st_mode & 0o777) for path in (home.work / "keys").iterdir()}
+    assert files == {"password": ("s3cret", 0o600), "ca.crt": ("CA", 0o600)}
+    assert (home.work / "keys").stat().st_mode & 0o777 == 0o700
+    assert "s3cret" not in ran.stdout + ran.stderr + (home.config / "config.yaml").read_text()
+    (home.work / "keys" / "password").write_text("mine")
+    again = home.run(*words[:4], "other", *words[5:])
+    assert (again.code, "exists already" in again.stderr) == (2, True)
+    assert (home.work / "keys" / "password").read_text() == "mine"
+    assert "other" not in home.run("profile", "list").stdout
+    assert home.run(*words, "--replace").code == 0
+
+
+def test_pods_are_forwarded_unless_this_is_one(home: Home) -> None:
+    service = thing("Service", "kafka-headless", spec={"clusterIP": "None", "ports": [{"name": "c", "port": 9092}]})
+    home.work.mkdir(parents=True)
+    (home.work / "s.json").write_bytes(printed([stateful("kafka", 1), service]))
+    told = home.run("profile", "import", "s.json", "--dry-run").stdout
+    assert "kubectl port-forward -n kafka --address 127.0.1.1 pod/kafka-0 9092:9092 &\n" in told
+    assert "  127.0.1.1 kafka-0.kafka-headless.kafka.svc.cluster.local\n" in told
+    inside = home.run("profile", "import", "s.json", "--dry-run", env={"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
+    assert "port-forward" not in inside.stdout
+    (home.work / "c.properties").write_text("bootstrap.servers=a:1\n")
+    assert home.run("profile", "import", "c.properties", "--keys-into", "k").code == 2

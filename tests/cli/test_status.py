@@ -24,6 +24,7 @@ from tests.fakes.log_reader import FakeLogReader
 from tests.integration.runbooks import blocks, sections
 from tests.places import ROOT
 from tests.rigs.command_line import ClusterDesk
+from tests.rigs.kubernetes import Thing, cluster, pod, printed
 from tests.rigs.waiting import until
 
 
@@ -49,6 +50,13 @@ class StatusDesk(ClusterDesk):
     def open_log(self, settings: Any) -> LogReader:
         del settings
         return self.log
+
+    def objects(self, items: list[Thing]) -> str:
+        """A file as kubectl prints it."""
+        self.home.work.mkdir(parents=True, exist_ok=True)
+        path = self.home.work / "objects.json"
+        path.write_bytes(printed(items))
+        return str(path)
 
 
 @pytest.fixture
@@ -121,6 +129,40 @@ def test_lists_have_their_formats_and_take_names_patterns_and_queries(desk: Stat
                   ("topic", "list", "where nope")):  # fmt: skip
         ran = desk.run(*words)
         assert (ran.code, ran.stdout) == (2, ""), (words, ran)
+
+
+def test_pods_are_shown_and_judged_beside_their_brokers(desk: StatusDesk) -> None:
+    items = cluster("abx", first=1)
+    items[2] = pod("kafka-1", node="n1", ready=False)
+    file = desk.objects(items)
+    ran = desk.run("status", "--pods", file, "-o", "json")
+    found = {f["rule"]: f for f in ran.json["clusters"][0]["findings"]}
+    assert found["rack-zone"]["message"] == "3 has broker.rack c, and its node n3 is in zone x"
+    assert found["pod-not-ready"]["command"] == "kubectl describe pod kafka-1 -n kafka"
+    assert ran.json["clusters"][0]["pods"]["pods"]["2"]["volumes"][0]["size_bytes"] == 100 << 30
+    assert "2 of 3 pods of kafka/kafka ready in 3 zones" in desk.run("status", "--pods", file).stdout
+    rows = desk.run("broker", "list", "--pods", file, "-o", "tsv").stdout.splitlines()
+    assert rows[1].split("\t")[-5:] == ["kafka-2", "n2", "b", "ready", "100 GiB"]
+    told = desk.run("describe", "broker", "1", "--pods", file)
+    assert "pod kafka/kafka-1: Running, not ready on node n1, zone a" in told.stdout
+    assert "data-kafka-1  Bound" in told.stdout
+    assert desk.run("broker", "describe", "1", "-o", "json").json.get("pod") is None
+
+
+def test_files_of_pods_that_cannot_be_used_are_refused_before_any_request(desk: StatusDesk) -> None:
+    two = desk.objects([*cluster(), *(each for each in cluster(name="other") if each["kind"] == "Pod")])
+    binary = desk.home.work / "binary.json"
+    binary.write_bytes(b"\x00\xff")
+    for words, message in (
+        (("--pods", "absent.json"), "absent.json"),
+        (("--pods", two), "--pods-of kafka/kafka"),
+        (("--pods", str(binary)), "not valid UTF-8"),
+        (("--pods-of", "kafka"), "are about the file of --pods"),
+        (("--pods", two, "--clusters", "p"), "--pods is about one cluster"),
+    ):
+        ran = desk.run("status", *words)
+        assert (ran.code, ran.stdout, message in ran.stderr) == (2, "", True), (words, ran)
+    assert desk.run("broker", "list", "--pods", two, "--pods-of", "other", "-o", "name").code == 0
 
 
 def test_a_topic_is_made_grown_and_deleted_with_consent_only(desk: StatusDesk) -> None:

@@ -19,6 +19,7 @@ from kafkakit.core.errors import OperationFailedError
 from kafkakit.report.report import RawDocument, Report, ResultTable
 from tests.fakes.admin import FakeCluster
 from tests.rigs.command_line import Home, Ran
+from tests.rigs.kubernetes import cluster as objects_of_kubernetes
 
 ATTACKS = (
     "\x1b]0;owned\x07",
@@ -69,6 +70,8 @@ READERS: dict[str, tuple[str, ...]] = {
     "streams commits encode": ("c.json",),
     "lint": ("s.json", "c.json", "p.json"),
     "status": ("--fleet", "f.yaml"),
+    "broker list": ("--pods", "o.json"),
+    "broker describe": ("1", "--pods", "o.json"),
     "fleet collect": ("--fleet", "f.yaml", "--to", "store"),
     "profile show": ("--config", "k.yaml"),
     "profile import": ("c.properties", "--config", "k.yaml", "--dry-run"),
@@ -121,6 +124,7 @@ def documents() -> dict[str, Any]:
         "brokers": [{"where": "rack = a", "tags": {"disk": "x"}}],
     }
     found["l.json"] = {"items": [{"kind": "Pod", "metadata": {"name": "kafka-1", "labels": {"zone": "a"}}}]}
+    found["o.json"] = {"kind": "List", "items": objects_of_kubernetes("abbbc", first=1)}
     found["k.yaml"] = {"profile": "p", "profiles": {"p": {"bootstrap_server": "a:1", "cluster_id": "c"}}}
     found["c.properties"] = {"bootstrap.servers": "a:1", "some.key": "v"}
     return found

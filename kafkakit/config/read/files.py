@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from kafkakit.config.keys import (
     KEY_BY_NAME,
+    ClientFileKind,
     Layer,
     Rank,
     SourcedValue,
@@ -33,7 +34,6 @@ from kafkakit.core.errors import InputError, RefusedError, UsageError
 
 if TYPE_CHECKING:
     from kafkakit.config.client_properties import ClientFile, ClientProfile
-    from kafkakit.config.keys import ClientFileKind
     from kafkakit.config.yaml_text import ConfigFile, LocatedValue
 
 
@@ -280,17 +280,34 @@ def read_properties_layer(path: Path, origin: str, warn: Callable[[str], None]) 
     )
 
 
-def read_other_client(
-    path: Path, kind: ClientFileKind | None, name: str | None, warn: Callable[[str], None]
-) -> ClientFile:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportChoice:
+    """What to take of another client's file; `has_address` where the invocation itself names the cluster."""
+
+    kind: ClientFileKind | None = None
+    name: str | None = None
+    listener: str | None = None
+    has_address: bool = False
+
+
+def read_other_client(path: Path, choice: ImportChoice, warn: Callable[[str], None]) -> ClientFile:
     """Read the configuration of another client as profiles; warns when it holds a secret that everyone may read."""
     from kafkakit.adapters.files import read_input
     from kafkakit.config.client_properties import read_client_file
+    from kafkakit.kubernetes.objects import MAX_OBJECTS_BYTES
+    from kafkakit.kubernetes.profiles import is_objects, read_profile
 
-    data = read_input(path, CONFIG_LIMIT_BYTES, check=partial(refuse_unsafe, path, any_owner=True))
+    kind, name = choice.kind, choice.name
+    limit = MAX_OBJECTS_BYTES if kind is ClientFileKind.KUBERNETES else CONFIG_LIMIT_BYTES
+    data = read_input(path, limit, check=partial(refuse_unsafe, path, any_owner=True))
     stem = path.name.lstrip(".").partition(".")[0]
     source = "stdin" if str(path) == "-" else str(path)
-    found = read_client_file(data, source, stem, kind=kind, name=name)
+    if kind is ClientFileKind.KUBERNETES or (kind is None and is_objects(data)):
+        found: ClientFile = read_profile(
+            data, source, name=name, listener=choice.listener, has_address=choice.has_address
+        )
+    else:
+        found = read_client_file(data, source, stem, kind=kind, name=name)
     if any(profile.secrets for profile in found.profiles):
         warn_if_readable_by_all(path, warn)
     return found

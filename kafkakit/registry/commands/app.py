@@ -333,6 +333,7 @@ def import_labels(
     kafkakit registry import-labels pods.json --map topology.kubernetes.io/zone=zone > tags.yaml
     """
     from kafkakit.cli.session import finish
+    from kafkakit.kubernetes.objects import MAX_OBJECTS_BYTES, read_objects
     from kafkakit.registry.commands.client_options import desired_changes, end_changes, read_prefixes
     from kafkakit.registry.decide import desired_tags as labels
     from kafkakit.registry.report import desired_report
@@ -340,8 +341,8 @@ def import_labels(
 
     cli, command = cli_context(ctx), "registry import-labels"
     request = labels.LabelImport(tag_of=labels.parse_label_map(label_map), id_label=id_label, first_id=first_id)
-    objects = labels.read_objects(read_input(file, labels.MAX_LABELS_BYTES), str(file))
-    desired = labels.import_labels(objects, request, str(file))
+    objects = read_objects(read_input(file, MAX_OBJECTS_BYTES), str(file))
+    desired = labels.import_labels(objects, request)
     if not apply_them:
         if prune or consent.yes or consent.dry_run:
             raise UsageError("--prune, --yes and --dry-run need --apply")

@@ -15,7 +15,6 @@ Kubernetes' API (`v1` List, Pod and Node); all others are ignored. A change is w
 have.
 """
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -39,7 +38,8 @@ from kafkakit.core.query_text import parse_query
 from kafkakit.core.rpc import RpcError
 from kafkakit.core.selection import ALL, EXISTING, is_topic_name, matching_topics, query_of
 from kafkakit.core.text import few_of, sanitize
-from kafkakit.core.yaml_json import ANY_FILE, TreeLimits, sound_document
+from kafkakit.core.yaml_json import ANY_FILE, sound_document
+from kafkakit.kubernetes.objects import KubernetesNode, KubernetesObjects, Pod, broker_id
 from kafkakit.registry.decide.tags import (
     MARK,
     ObjectKind,
@@ -261,38 +261,6 @@ def rules_of_brokers(tags: Mapping[int, Tags]) -> Iterator[TagRule]:
 
 T = TypeVar("T")
 
-MAX_LABELS_BYTES = 64 << 20
-_OBJECTS_FILE = TreeLimits(size=MAX_LABELS_BYTES, values=16_000_000)
-INDEX_LABEL = "apps.kubernetes.io/pod-index"
-_ORDINAL = re.compile(r"-([0-9]{1,9})$", re.ASCII)
-MAX_ID = 2**31 - 1
-
-
-class _Metadata(msgspec.Struct, frozen=True):
-    name: str = ""
-    labels: dict[str, str] | None = None
-
-
-class _Spec(msgspec.Struct, frozen=True, rename="camel"):
-    node_name: str = ""
-
-
-class LabelledObject(msgspec.Struct, frozen=True):
-    """A pod or a node."""
-
-    kind: str
-    metadata: _Metadata
-    spec: _Spec = _Spec()
-
-    @property
-    def labels(self) -> Mapping[str, str]:
-        """Its labels."""
-        return self.metadata.labels or {}
-
-
-class _List(msgspec.Struct, frozen=True):
-    items: list[LabelledObject]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelImport:
@@ -314,72 +282,48 @@ def parse_label_map(given: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def read_objects(data: bytes, source: str) -> list[LabelledObject]:
-    """The pods and nodes of a file; `InputError` where it holds something else.
-
-    JSON, which programs write, is read by a faster parser that knows no lines.
-    """
-    no_objects, hint = "is not a list of pods or nodes: ", "kubectl get pods -o json"
-    document = None if data.lstrip()[:1] == b"{" else sound_document(data, source, _OBJECTS_FILE)
-
-    def decode(shape: type[T]) -> T:
-        if document is not None:
-            return decode_tree(document, shape, prefix=no_objects, hint=hint)
-        try:
-            return decoded_json(data, shape)
-        except (msgspec.DecodeError, RecursionError, ValueError) as error:
-            raise InputError(source, f"{no_objects}{' '.join(str(error).split())[:200]}", hint=hint) from None
-
-    try:
-        found = decode(_List).items
-    except InputError as error:
-        if "required field `items`" not in error.problem:
-            raise
-        found = [decode(LabelledObject)]
-    return [each for each in found if each.kind in ("Pod", "Node")]
-
-
-def import_labels(objects: Sequence[LabelledObject], request: LabelImport, source: str) -> DesiredTags:
+def import_labels(found: KubernetesObjects, request: LabelImport) -> DesiredTags:
     """The tags of brokers: labels of a pod, and those of its node below them, where both are given.
 
     Without pods each node is a broker, known by `id_label`. Raises `InputError` for a pod or node whose broker is not
     known, and for two of one broker.
     """
-    nodes = {each.metadata.name: each.labels for each in objects if each.kind == "Node"}
-    pods = [each for each in objects if each.kind == "Pod"]
+    source = found.source
+    objects: Sequence[Pod | KubernetesNode] = found.pods or tuple(found.nodes.values())
     if not objects:
         raise InputError(source, "holds no pods or nodes")
-    found: dict[int, Tags] = {}
+    tags_by_broker: dict[int, Tags] = {}
     names: dict[int, str] = {}
-    for each in pods or objects:
-        labels = {**nodes.get(each.spec.node_name, {}), **each.labels}
+    for each in objects:
+        node = found.nodes.get(each.node or "") if isinstance(each, Pod) else None
+        labels = {**(node.labels if node is not None else {}), **each.labels}
         broker = _broker_of(each, labels, request, source)
-        if broker in found:
-            problem = f"{names[broker]} and {each.metadata.name} are both broker {broker}"
+        if broker in tags_by_broker:
+            problem = f"{names[broker]} and {each.name} are both broker {broker}"
             raise InputError(source, problem, hint="choose pods with kubectl get pods -l, or give --id-label")
         tags = {tag: labels[label] for label, tag in request.tag_of.items() if labels.get(label)}
-        found[broker], names[broker] = tags, sanitize(each.metadata.name[:200])
-    rules = tuple(rules_of_brokers({broker: tags for broker, tags in found.items() if tags}))
+        tags_by_broker[broker], names[broker] = tags, sanitize(each.name[:200])
+    rules = tuple(rules_of_brokers({broker: tags for broker, tags in tags_by_broker.items() if tags}))
     if not rules:
         raise InputError(source, f"no pod or node has a label of {', '.join(request.tag_of)}")
     return DesiredTags(source=source, rules={ObjectKind.BROKER: rules})
 
 
-def _broker_of(each: LabelledObject, labels: Mapping[str, str], request: LabelImport, source: str) -> int:
+def _broker_of(each: Pod | KubernetesNode, labels: Mapping[str, str], request: LabelImport, source: str) -> int:
+    name = sanitize(each.name[:200])
     if request.id_label is not None:
-        text = labels.get(request.id_label, "")
-        problem = f"has no broker id in the label {request.id_label}"
-    elif each.kind == "Node":
-        raise InputError(source, f"node {sanitize(each.metadata.name[:200])} names no broker", hint="give --id-label")
-    else:
-        ordinal = _ORDINAL.search(each.metadata.name)
-        text = labels.get(INDEX_LABEL) or (ordinal[1] if ordinal else "")
-        problem = "has no ordinal at the end of its name"
-    if not text.isascii() or not text.isdigit() or len(text) > 10 or int(text) + request.first_id > MAX_ID:
-        raise InputError(
-            source, f"{each.kind.lower()} {sanitize(each.metadata.name[:200])} {problem}", hint="give --id-label"
+        broker, problem = (
+            broker_id(labels.get(request.id_label, "")),
+            f"has no broker id in the label {request.id_label}",
         )
-    return int(text) + (0 if request.id_label is not None else request.first_id)
+    elif isinstance(each, Pod):
+        broker, problem = broker_id(each.ordinal, request.first_id), "has no ordinal at the end of its name"
+    else:
+        raise InputError(source, f"node {name} names no broker", hint="give --id-label")
+    if broker is None:
+        kind = "pod" if isinstance(each, Pod) else "node"
+        raise InputError(source, f"{kind} {name} {problem}", hint="give --id-label")
+    return broker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

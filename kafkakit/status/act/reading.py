@@ -48,6 +48,7 @@ from kafkakit.execution.act.leases import read_lease
 from kafkakit.execution.act.run_journal import read_run_state
 from kafkakit.execution.act.status_loop import RunSource, StatusObserver
 from kafkakit.execution.decide.throttle import RATE_KEYS
+from kafkakit.kubernetes.brokers import ClusterPods
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import GroupAdmin, LogReader
@@ -67,13 +68,11 @@ from kafkakit.status.decide.ignore import NOTHING_IGNORED, IgnoreRules
 from kafkakit.status.decide.judgement import (
     ClusterReading,
     ClusterStatus,
-    LintSummary,
-    OpenOperation,
     Part,
     PartName,
     judge_cluster,
 )
-from kafkakit.status.decide.surroundings import SeenService, ServiceName
+from kafkakit.status.decide.surroundings import LintSummary, OpenOperation, SeenService, ServiceName
 
 if TYPE_CHECKING:
     from kafkakit.lint.api import KeptFindings
@@ -103,7 +102,8 @@ class StatusSources:
     """Where the parts of one cluster's status come from; each callable may raise `KafkakitError`.
 
     `certificate_until` tells when the certificate at an address ends, None where the cluster has no TLS. `lag` gives
-    the figures of a lag monitor by the cluster's id, measured now with `is_deep`; None where there are none.
+    the figures of a lag monitor by the cluster's id, measured now with `is_deep`; None where there are none. `pods`
+    reads the file of Kubernetes' objects, if there is one.
     """
 
     profile: str
@@ -124,6 +124,7 @@ class StatusSources:
     operations: Callable[[str], tuple[OpenOperation, ...]] = field(default=lambda cluster_id: ())
     sandbox: str = ""
     cordoned: Callable[[str], Mapping[int, str]] = field(default=lambda cluster_id: {})
+    pods: Callable[[], ClusterPods] | None = None
 
 
 class Reader(Protocol):
@@ -269,6 +270,7 @@ class StatusReader:
             partitions=partitions,
             min_isr=minimum or {},
             moves=parts.read(PartName.MOVES, lambda: self._observer_of(info).look()),
+            pods=None if sources.pods is None else parts.read(PartName.PODS, sources.pods),
             disks=disks.result(),
             rates=configs.result().rates,
             versions=configs.result().versions,

@@ -24,6 +24,7 @@ from kafkakit.cli.completion import (
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Consent
 from kafkakit.core.options import option
+from kafkakit.status.commands.status import PodsFile
 from kafkakit.status.decide.objects import PartitionWord, TopicOrder
 
 if TYPE_CHECKING:
@@ -446,6 +447,7 @@ broker_list_app = new_group("")
 def broker_list(
     ctx: typer.Context,
     form: ListOutput,
+    place: PodsFile,
     brokers: Annotated[
         str, typer.Argument(**BROKER_CHOICE, help="Only these brokers; all when not given.", show_default=False)
     ] = "",
@@ -457,6 +459,7 @@ def broker_list(
     \b
     kafkakit --profile prod broker list
     kafkakit --profile prod broker list 'where rack = a' -o name
+    kafkakit --profile prod broker list --pods pods.json
     """
     from dataclasses import replace
 
@@ -464,7 +467,7 @@ def broker_list(
 
     cli = cli_context(ctx)
     form.take(cli)
-    status = _status(cli)
+    status = _status(cli, place)
     if brokers:
         status = replace(status, brokers=tuple(_chosen_brokers(cli, status, brokers)))
     return form.finish(cli, brokers_report(status))
@@ -491,8 +494,10 @@ broker_describe_app = new_group("")
 
 
 @broker_describe_app.command("describe", cls=CliCommand)
+@with_option_groups
 def broker_describe(
     ctx: typer.Context,
+    place: PodsFile,
     broker: Annotated[
         int, typer.Argument(metavar="ID", autocompletion=complete_broker_ids, help="The broker.", show_default=False)
     ],
@@ -505,13 +510,14 @@ def broker_describe(
 
     \b
     kafkakit --profile prod broker describe 1004
+    kafkakit --profile prod broker describe 1004 --pods pods.json
     """
     from kafkakit.cli.session import finish, open_session
     from kafkakit.status.act.objects import read_broker
     from kafkakit.status.report.objects import broker_report
 
     cli = cli_context(ctx)
-    status = _status(cli)
+    status = _status(cli, place)
     found, facts = _broker_of(status, broker), None
     if found.state == "alive":
         with open_session(cli, read_only=True) as session:
@@ -534,7 +540,7 @@ def cluster_describe(ctx: typer.Context) -> int:
     from kafkakit.status.report.objects import cluster_report
 
     cli = cli_context(ctx)
-    return finish(cli, cluster_report(_status(cli)))
+    return finish(cli, cluster_report(_status(cli, PodsFile())))
 
 
 @acl_app.command("list", cls=CliCommand)
@@ -587,14 +593,14 @@ def _broker_of(status: ClusterStatus, broker: int) -> BrokerStatus:
     return found
 
 
-def _status(cli: CliContext) -> ClusterStatus:
+def _status(cli: CliContext, place: PodsFile) -> ClusterStatus:
     """The status of the one cluster; raises what hindered its brokers from being read."""
     from kafkakit.cli.session import open_session
     from kafkakit.core.errors import TryLaterError
     from kafkakit.status.commands.status import read_status
     from kafkakit.status.decide.judgement import PartName
 
-    (status,) = read_status(cli)
+    (status,) = read_status(cli, place)
     if status.reading.info is None:
         with open_session(cli, read_only=True) as session:
             session.admin.cluster()  # what is refused it says in its own words

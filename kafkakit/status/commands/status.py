@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from kafkakit.core.errors import KafkakitError
     from kafkakit.core.lease import HeldLease
     from kafkakit.fleet.api_act import FleetCluster
+    from kafkakit.kubernetes.brokers import ClusterPods
     from kafkakit.status.act.reading import HistoryFile, Reader, StatusSources
     from kafkakit.status.decide.ignore import IgnoreRules
-    from kafkakit.status.decide.judgement import ClusterStatus, LintSummary
+    from kafkakit.status.decide.judgement import ClusterStatus
+    from kafkakit.status.decide.surroundings import LintSummary
     from kafkakit.streams.lag.api import LimitRules, SavedGroups
 
 app = new_group("Show at a glance what is wrong with a cluster.")
@@ -128,6 +130,71 @@ class StatusRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PodsFile:
+    """What Kubernetes has of the brokers, in a file of kubectl."""
+
+    pods: Path | None = option(
+        None,
+        "--pods",
+        metavar="FILE",
+        help="Also judge pods, nodes and volumes: what `kubectl get pods,nodes,pvc,pv,sc,sts -o json` printed; `-` is "
+        "stdin.",
+    )
+    pods_of: str | None = option(
+        None,
+        "--pods-of",
+        metavar="NAME",
+        help="Cluster or StatefulSet in it, if there are several: NAME or NS/NAME.",
+    )
+    id_label: str | None = option(
+        None,
+        "--id-label",
+        metavar="LABEL",
+        help="Label of pods that has the broker's id. Default: the labels of Strimzi and Koperator, else the ordinal.",
+    )
+    first_id: int | None = option(
+        None,
+        "--first-id",
+        min=0,
+        help="Id of the broker with ordinal 0. Default: 0, or what Confluent's operator says.",
+    )
+
+    def source(self) -> Callable[[], ClusterPods] | None:
+        """What reads the pods, again if the file has changed; None without a file.
+
+        It is read once here: `InputError` for a file that cannot be used.
+        """
+        from kafkakit.core.errors import UsageError
+
+        if self.pods is None:
+            if self.pods_of is not None or self.id_label is not None or self.first_id is not None:
+                raise UsageError("--pods-of, --id-label and --first-id are about the file of --pods")
+            return None
+        known: dict[float | None, ClusterPods] = {}
+        read = partial(self._read, self.pods, known)
+        read()
+        return read
+
+    def _read(self, file: Path, known: dict[float | None, ClusterPods]) -> ClusterPods:
+        from datetime import UTC, datetime
+
+        from kafkakit.kubernetes.brokers import PodChoice, pods_of_cluster
+        from kafkakit.kubernetes.objects import MAX_OBJECTS_BYTES, read_objects
+        from kafkakit.wiring import read_input
+
+        is_stdin = str(file) == "-"
+        changed_s = None if is_stdin or not file.is_file() else file.stat().st_mtime
+        if changed_s not in known or (changed_s is None and not is_stdin):
+            choice = PodChoice(cluster=self.pods_of, id_label=self.id_label, first_id=self.first_id)
+            found = read_objects(read_input(file, MAX_OBJECTS_BYTES), "stdin" if is_stdin else str(file))
+            at = None if changed_s is None else datetime.fromtimestamp(changed_s, UTC)
+            pods = pods_of_cluster(found, choice, written_at=at)
+            known.clear()
+            known[changed_s] = pods
+        return known[changed_s]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StatusClusters:
     """One cluster: its name, what its settings are read by, and how kafkakit is called for it."""
 
@@ -138,7 +205,7 @@ class StatusClusters:
 
 @app.command("status", cls=CliCommand)
 @with_option_groups
-def status(ctx: typer.Context, request: StatusRequest) -> int:
+def status(ctx: typer.Context, request: StatusRequest, place: PodsFile) -> int:
     """Show on one screen what is wrong with a cluster, worst first, each with the command that shows more or mends it.
 
     Exits with 0 when there is no error, 1 when there is one, 75 when brokers, controllers or partitions cannot be
@@ -150,13 +217,18 @@ def status(ctx: typer.Context, request: StatusRequest) -> int:
     kafkakit --profile prod status
     kafkakit status --clusters prod,staging -o json
     kafkakit --profile prod status --until-ok --timeout 10m
+    kafkakit --profile prod status --pods pods.json
     """
     from kafkakit.cli.session import finish
+    from kafkakit.core.errors import UsageError
     from kafkakit.status.report.status import nagios_report, status_report
 
     cli = cli_context(ctx)
     request.check()
-    with _readers(cli, request) as readers, _history(cli) as history:
+    if place.pods is not None and request.is_fleet:
+        raise UsageError("--pods is about one cluster", hint="leave out --clusters and --fleet")
+    pods = place.source()
+    with _readers(cli, request, pods) as readers, _history(cli) as history:
         is_watch = request.watch or request.until_ok
         clusters = _watch(cli, readers, history, request) if is_watch else _read_all(readers, history)
     if request.nagios:
@@ -165,9 +237,9 @@ def status(ctx: typer.Context, request: StatusRequest) -> int:
     return finish(cli, report)
 
 
-def read_status(cli: CliContext) -> tuple[ClusterStatus, ...]:
+def read_status(cli: CliContext, place: PodsFile) -> tuple[ClusterStatus, ...]:
     """The status of the cluster of the invocation."""
-    with _readers(cli, StatusRequest()) as readers, _history(cli) as history:
+    with _readers(cli, StatusRequest(), place.source()) as readers, _history(cli) as history:
         return _read_all(readers, history)
 
 
@@ -261,7 +333,9 @@ def _in_fleet(cli: CliContext, entry: FleetCluster, folder: Path) -> Settings:
 
 
 @contextmanager
-def _readers(cli: CliContext, request: StatusRequest) -> Iterator[tuple[Reader, ...]]:
+def _readers(
+    cli: CliContext, request: StatusRequest, pods: Callable[[], ClusterPods] | None
+) -> Iterator[tuple[Reader, ...]]:
     """A reader for each cluster; in a fleet, one that cannot be opened has a reader that says why."""
     from kafkakit.core.errors import KafkakitError
     from kafkakit.status.act.reading import StatusReader, UnreadableCluster
@@ -272,7 +346,7 @@ def _readers(cli: CliContext, request: StatusRequest) -> Iterator[tuple[Reader, 
         readers: list[Reader] = []
         for choice in request.chosen(cli):
             try:
-                reader: Reader = StatusReader(cluster_sources(cli, stack, choice, request))
+                reader: Reader = StatusReader(cluster_sources(cli, stack, choice, request, pods))
             except KafkakitError as error:
                 if not request.bears(error):
                     raise
@@ -282,7 +356,13 @@ def _readers(cli: CliContext, request: StatusRequest) -> Iterator[tuple[Reader, 
         yield tuple(readers)
 
 
-def cluster_sources(cli: CliContext, stack: ExitStack, choice: StatusClusters, request: StatusRequest) -> StatusSources:
+def cluster_sources(
+    cli: CliContext,
+    stack: ExitStack,
+    choice: StatusClusters,
+    request: StatusRequest,
+    pods: Callable[[], ClusterPods] | None = None,
+) -> StatusSources:
     """Where the status of a cluster is read; raises what hinders its settings from being used."""
     from kafkakit import wiring
     from kafkakit.adapters.host import life_of
@@ -324,6 +404,7 @@ def cluster_sources(cli: CliContext, stack: ExitStack, choice: StatusClusters, r
         lease=lease,
         lint=lint,
         sandbox=_sandbox_of(settings),
+        pods=pods,
         operations=lambda cluster_id: operations_of(session.control_view, program),
         lag=_lag_source(cli, choice.name, settings, deep=request.deep),
         is_deep=request.deep,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import partial
 
 from kafkakit.core.cluster_facts import (
     BrokerLogDirs,
@@ -34,8 +35,9 @@ from kafkakit.core.findings import (
 )
 from kafkakit.core.model import BrokerState, TopicPartition
 from kafkakit.core.quantities import count_of, format_rate, format_rough_time
-from kafkakit.core.text import ShellCommand, few_of, shell_command
+from kafkakit.core.text import few_of, shell_command
 from kafkakit.execution.decide.status import StatusView
+from kafkakit.kubernetes.brokers import POD_CHECKS, ClusterPods, pod_findings, volume_growth
 from kafkakit.status.decide.delays import (
     GROUP_LAG,
     GROUP_LOST,
@@ -55,6 +57,8 @@ from kafkakit.status.decide.surroundings import (
     QUORUM_LAG,
     SERVICE_STOPPED,
     VERSIONS,
+    LintSummary,
+    OpenOperation,
     SeenService,
     certificate_findings,
     cordon_findings,
@@ -94,6 +98,7 @@ class PartName(StrEnum):
     CERTIFICATES = "certificates"
     LINT = "lint"
     VERSIONS = "versions"
+    PODS = "pods"
 
 
 ESSENTIAL = (PartName.BROKERS, PartName.CONTROLLER, PartName.PARTITIONS)
@@ -112,24 +117,6 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LintSummary:
-    """What the last `lint --live` of this host found in the cluster."""
-
-    at: datetime
-    errors: tuple[str, ...] = ()
-    warnings: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenOperation:
-    """A failover or an evacuation of a stream that is under way, and the command that shows it."""
-
-    stream: str
-    what: str
-    show: ShellCommand
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterReading:
     """All that was read of one cluster at `at`; what is None was not read, and `parts` say why.
 
@@ -137,8 +124,9 @@ class ClusterReading:
     broker's replication throttles, `certificates` when that of each broker's listener ends (empty without TLS).
     `measured` is what a lag monitor found, which `lag` has joined with what is seen now. `services` are kafkakit's own
     that ever led; `versions` has the protocol version of each broker before Kafka 4, `metadata` is of KRaft.
-    `sandbox` names the sandbox that it is, whose brokers kafkakit can start; empty for other clusters. `is_whole`: no
-    topic is hidden for want of rights, made sure of where it matters. `cordoned` brokers come with the reason.
+    `pods` are what a file of Kubernetes holds of its brokers. `sandbox` names the sandbox that it is, whose brokers
+    kafkakit can start; empty for other clusters. `is_whole`: no topic is hidden for want of rights, made sure of where
+    it matters. `cordoned` brokers come with the reason.
     """
 
     profile: str
@@ -162,6 +150,7 @@ class ClusterReading:
     lint: LintSummary | None = None
     operations: tuple[OpenOperation, ...] | None = None
     cordoned: Mapping[int, str] | None = None
+    pods: ClusterPods | None = None
     program: str = "kafkakit"
     sandbox: str = ""
     is_whole: bool = False
@@ -281,7 +270,7 @@ STREAM_OPERATION = _rule("stream-operation", Severity.NOTE, "no failover is unde
 CHECKS: tuple[Rule, ...] = (
     NO_CONTROLLER, QUORUM_LAG, BROKER_DOWN, BROKER_HANGS, OFFLINE, UNDER_MIN_ISR, AT_MIN_ISR, UNDER_REPLICATED,
     NOT_PREFERRED, DIR_OFFLINE, DISK, MOVE_STALLED, MOVING, LEFT_THROTTLE, RUN_UNFINISHED, GROUP_LOST, GROUP_STOPPED,
-    GROUP_LAG, GROUP_STATE, CERTIFICATE, LINT, STREAM_OPERATION, SERVICE_STOPPED, VERSIONS,
+    GROUP_LAG, GROUP_STATE, CERTIFICATE, LINT, STREAM_OPERATION, SERVICE_STOPPED, VERSIONS, *POD_CHECKS,
 )  # fmt: skip
 
 
@@ -357,6 +346,8 @@ class _Judge:
         yield from self._of_certificates()
         yield from self._of_files()
         yield from self._of_versions()
+        if self._reading.pods is not None and self._reading.info is not None:
+            yield from pod_findings(self._reading.pods, self._brokers, show=self._show)
         moves, services = self._reading.moves, self._reading.services or ()
         is_moving = moves is not None and bool(moves.moves or moves.inside)
         yield from service_findings(services, self._reading.at, is_moving=is_moving, show=self._show)
@@ -600,6 +591,7 @@ class _Judge:
             self._history,
             show=lambda broker: self._show("broker describe", str(broker)),
             start=self._start,
+            grow=partial(volume_growth, self._reading.pods),
             limits=(limits.disk_warning, limits.disk_error, limits.disk_left_s),
         )
 

@@ -13,9 +13,11 @@ from enum import StrEnum
 from kafkakit.core.cluster_facts import BrokerLogDirs, MetadataVersion, Quorum, Voter
 from kafkakit.core.findings import Finding, Rule, Severity, minor_version, shorten
 from kafkakit.core.lease import LeaseRecord, Life
+from kafkakit.core.model import LogDir
 from kafkakit.core.quantities import count_of, format_bytes, format_rough_time
-from kafkakit.core.text import few_of, sanitize
+from kafkakit.core.text import ShellCommand, few_of, sanitize
 from kafkakit.execution.decide.status import StatusView
+from kafkakit.kubernetes.brokers import VolumeGrowth
 from kafkakit.status.decide.history import StatusHistory, disk_left_s, used_share
 from kafkakit.status.decide.ignore import IgnoreRules
 
@@ -177,6 +179,24 @@ def moves_words(view: StatusView) -> str:
     return ", ".join(parts) + (f"; {'; '.join(owners)}" if owners else "")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintSummary:
+    """What the last `lint --live` of this host found in the cluster."""
+
+    at: datetime
+    errors: tuple[str, ...] = ()
+    warnings: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenOperation:
+    """A failover or an evacuation of a stream that is under way, and the command that shows it."""
+
+    stream: str
+    what: str
+    show: ShellCommand
+
+
 def late_voters(quorum: Quorum, limit_ms: int) -> list[Voter] | None:
     """The voters that are further behind than `limit_ms`, or that the leader has not heard of while it has of others.
 
@@ -216,9 +236,13 @@ def disk_findings(
     *,
     show: Callable[[int], str],
     start: Callable[[int], str],
+    grow: Callable[[int, LogDir, float | None], VolumeGrowth | None],
     limits: tuple[float, float, float],
 ) -> Iterator[Finding]:
-    """Log dirs that are offline, full, or soon full; `limits` are shares for a warning and an error, and seconds."""
+    """Log dirs that are offline, full, or soon full; `limits` are shares for a warning and an error, and seconds.
+
+    Where a dir's volume can `grow`, the command for that is the repair.
+    """
     warning, error, soon_s = limits
     for number, answer in sorted(disks.items()):
         for place in answer.log_dirs:
@@ -234,8 +258,11 @@ def disk_findings(
             if share >= warning or is_soon:
                 severity = Severity.ERROR if share >= error or is_soon else Severity.WARNING
                 left = "" if left_s is None else f"; {format_rough_time(left_s)} left at this rate"
+                growth = grow(number, place, left_s)
                 message = f"{number} {place.path} is {share:.0%} full{left}"
-                yield Rule(DISK.name, severity, DISK.about).finding(where, message, show(number))
+                message += f"; {growth.words}" if growth is not None else ""
+                hint = growth.command if growth is not None else show(number)
+                yield Rule(DISK.name, severity, DISK.about).finding(where, message, hint)
 
 
 def cordon_findings(cordoned: Mapping[int, str], show: Callable[[str], str]) -> Iterator[Finding]:

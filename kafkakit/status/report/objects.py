@@ -3,11 +3,13 @@
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 
 from kafkakit.core.cluster_facts import AclBinding, ClusterInfo, ItemError, LogSpan, MetadataVersion, Quotas
 from kafkakit.core.findings import Severity
 from kafkakit.core.quantities import count_of, format_bytes, format_percent
 from kafkakit.core.text import few_of, sanitize, shell_command
+from kafkakit.kubernetes.brokers import POD_CHECKS, BrokerPod, ClusterPods
 from kafkakit.report.report import NextCommands, Part, Remarks, Report, ResultTable, Section, attributes, records
 from kafkakit.status.decide.judgement import BrokerStatus, ClusterReading, ClusterStatus, PartName
 from kafkakit.status.decide.objects import (
@@ -303,18 +305,109 @@ def quotas_report(quotas: Quotas) -> Report:
 
 
 def brokers_report(status: ClusterStatus) -> Report:
-    """A table of brokers."""
+    """A table of brokers, with their pods if those are known."""
     head = ("broker", "rack", "state", "leaders", "replicas", "short", "disk", "free", "throttle", "certificate")
+    more = () if status.reading.pods is None else _PODS
+    found = {} if status.reading.pods is None else status.reading.pods.pods
+    of_pods = {row.id: _pod_cells(found.get(row.id)) if more else () for row in status.brokers}
     return Report(
         command="broker list",
-        data={"brokers": [_broker_data(status, row) for row in status.brokers]},
+        data={
+            "brokers": [
+                {**_broker_data(status, row), **({"pod": _pod_data(found.get(row.id))} if more else {})}
+                for row in status.brokers
+            ]
+        },
         sections=(
-            ResultTable(head, [broker_cells(status, row) for row in status.brokers]),
+            ResultTable((*head, *more), [(*broker_cells(status, row), *of_pods[row.id]) for row in status.brokers]),
             Remarks("note", () if status.reading.cordoned is not None else [_CORDONS_UNKNOWN]),
+            *_pod_remarks(status),
         ),
-        table=ResultTable((*_BROKERS, "cordoned"), tuple(_broker_line(status, row) for row in status.brokers)),
+        table=ResultTable(
+            (*_BROKERS, "cordoned", *more),
+            tuple((*_broker_line(status, row), *of_pods[row.id]) for row in status.brokers),
+        ),
         names=tuple(str(row.id) for row in status.brokers),
     )
+
+
+_PODS = ("pod", "node", "zone", "pod state", "volumes")
+
+
+def _pod_cells(pod: BrokerPod | None) -> tuple[object, ...]:
+    if pod is None:
+        return ("-",) * len(_PODS)
+    sizes = ", ".join(_size(volume.size_bytes) for volume in pod.volumes)
+    node = sanitize(pod.pod.node) if pod.pod.node else "-"
+    return sanitize(pod.pod.name), node, sanitize(pod.zone or _UNKNOWN), pod.state, sizes or "-"
+
+
+def _pod_data(pod: BrokerPod | None) -> dict[str, object] | None:
+    if pod is None:
+        return None
+    return {
+        **attributes(pod.pod, "name namespace node phase is_ready"),
+        "zone": pod.zone,
+        "volumes": [
+            {"claim": v.name, "storage_class": v.claim.storage_class if v.claim is not None else None,
+             **attributes(v, "paths state size_bytes requested_bytes allows_expansion")}
+            for v in pod.volumes
+        ],
+    }  # fmt: skip
+
+
+def pods_data(pods: ClusterPods) -> dict[str, object]:
+    """The pods of a cluster for programs."""
+    return {
+        **attributes(pods, "source namespace name written_at"),
+        "pods": {str(broker): _pod_data(pod) for broker, pod in pods.pods.items()},
+        "missing": [attributes(each, "name owner broker") for each in pods.missing],
+        "notes": list(pods.notes),
+    }
+
+
+def pod_lines(pods: ClusterPods, now: datetime) -> Iterator[str]:
+    """The pods of a cluster in a line, and what is to be said about the file."""
+    ready = sum(pod.state == "ready" for pod in pods.pods.values())
+    zones = sorted({pod.zone for pod in pods.pods.values() if pod.zone})
+    within = f" in {count_of(len(zones), 'zone')}" if zones else ", zones not known"
+    yield f"{ready} of {count_of(len(pods.pods) + len(pods.missing), 'pod')} of {pods.title} ready{within}"
+    yield from filter(None, (pods.age_words(now), *pods.notes))
+
+
+def _pod_remarks(status: ClusterStatus) -> list[str]:
+    pods = status.reading.pods
+    if pods is None:
+        error = status.reading.failure_of(PartName.PODS)
+        return [f"pods are not known: {error}"] if error else []
+    own = [f for f in status.findings if f.rule in {check.name for check in POD_CHECKS}]
+    return [*(f"{f.severity.value}: {f.message}" for f in own), *list(pod_lines(pods, status.reading.at))[1:]]
+
+
+def _pod_sections(status: ClusterStatus, broker: int) -> Iterator[Part]:
+    """A broker's pod and its volumes, if a file tells of them."""
+    pods = status.reading.pods
+    if pods is None:
+        return
+    pod = pods.pods.get(broker)
+    if pod is None:
+        yield from ("", f"no pod in {sanitize(pods.source)}")
+        return
+    where = f" on node {sanitize(pod.pod.node)}" if pod.pod.node else ", on no node"
+    zone = f", zone {sanitize(pod.zone)}" if pod.zone else ", zone not known"
+    yield from ("", f"pod {sanitize(pod.pod.namespace or '-')}/{sanitize(pod.pod.name)}: {pod.state}{where}{zone}")
+    expands = {True: "yes", False: "no", None: _UNKNOWN}
+    cells = [
+        (sanitize(v.name), sanitize(v.state or _UNKNOWN), _size(v.size_bytes), _size(v.requested_bytes),
+         sanitize((v.claim.storage_class if v.claim is not None else None) or _UNKNOWN), expands[v.allows_expansion],
+         sanitize(", ".join(v.paths)) or "-")
+        for v in pod.volumes
+    ]  # fmt: skip
+    if cells:
+        yield ResultTable(("claim", "state", "size", "asked for", "class", "may grow", "paths"), cells)
+    if pod.pod.owner is not None and pod.pod.owner[0] == "StatefulSet" and cells:
+        yield "claims of new pods have the size of the StatefulSet's volumeClaimTemplates, which cannot be changed"
+    yield from filter(None, [pods.age_words(status.reading.at)])
 
 
 _BROKER_FIELDS = ("id", *_BROKERS[1:])
@@ -398,6 +491,7 @@ def broker_report(status: ClusterStatus, row: BrokerStatus, facts: BrokerDetail 
     if changed:
         settings = [f"{k} = {sanitize(str(v.value))}" for k, v in changed.items()]
         sections.append(Section("set while it runs:", settings))
+    sections += _pod_sections(status, row.id)
     following = shell_command("broker rejoin", str(row.id), program=program)
     if reason is not None and row.id in (status.reading.cordoned or {}):
         following = shell_command("broker uncordon", str(row.id), program=program)
@@ -412,6 +506,7 @@ def broker_report(status: ClusterStatus, row: BrokerStatus, facts: BrokerDetail 
             "log_dirs": None if facts is None or facts.dirs.error
             else [attributes(d, "path total_bytes usable_bytes cordoned error") for d in facts.dirs.log_dirs],
             "dynamic_settings": {k: v.value for k, v in changed.items()},
+            **({} if status.reading.pods is None else {"pod": _pod_data(status.reading.pods.pods.get(row.id))}),
         },
         sections=sections,
         table=ResultTable((*_BROKERS, "cordoned"), (_broker_line(status, row),)),

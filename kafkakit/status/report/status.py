@@ -22,7 +22,7 @@ from kafkakit.status.decide.judgement import (
     overall,
 )
 from kafkakit.status.decide.surroundings import SeenService, late_voters, moves_words
-from kafkakit.status.report.objects import broker_cells
+from kafkakit.status.report.objects import broker_cells, pod_lines, pods_data
 
 COLUMNS = ("profile", "severity", "check", "where", "count", "since_s", "message", "command")
 WIDE = 120
@@ -165,6 +165,8 @@ def _summary(cluster: ClusterStatus) -> Iterator[tuple[str, str]]:
     yield "moves", _moves(cluster)
     yield from _below("groups", _groups(cluster))
     yield from _below("services", [one.words(cluster.reading.at) for one in cluster.reading.services or ()])
+    if cluster.reading.pods is not None:
+        yield from _below("pods", pod_lines(cluster.reading.pods, cluster.reading.at))
     yield "findings", _other(cluster)
 
 
@@ -389,6 +391,7 @@ def _cluster_data(cluster: ClusterStatus) -> dict[str, object]:
         "findings": [_finding_data(cluster, finding) for finding in cluster.findings],
         "ignored": [_finding_data(cluster, finding) for finding in cluster.ignored],
         "brokers": None if info is None else [_broker_data(row) for row in cluster.brokers],
+        **({} if reading.pods is None else {"pods": pods_data(reading.pods)}),
         "controller": None
         if quorum is None
         else {

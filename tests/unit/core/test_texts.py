@@ -20,8 +20,9 @@ from kafkakit.core.records import UNREADABLE_HEADER, headers_of
 from kafkakit.core.rights import DUTIES, lacking_on_topics, lacking_rights
 from kafkakit.core.text import quote
 from kafkakit.fleet.decide import read_fleet
+from kafkakit.kubernetes.objects import read_objects
 from kafkakit.registry.decide.access import read_access, read_jwt_rules
-from kafkakit.registry.decide.desired_tags import read_desired, read_objects
+from kafkakit.registry.decide.desired_tags import read_desired
 from kafkakit.registry.decide.tags import read_history
 from kafkakit.report.report import findings_sections, text_of
 from tests.rigs.documents import acl_markdown

@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 from kafkakit.core.errors import InputError, UsageError
-from kafkakit.registry.decide.desired_tags import LabelImport, import_labels, parse_label_map, read_objects
+from kafkakit.kubernetes.objects import read_objects
+from kafkakit.registry.decide.desired_tags import LabelImport, import_labels, parse_label_map
 from kafkakit.registry.decide.tags import ObjectKind
 
 
@@ -25,7 +26,7 @@ def pod(name: str, node: str = "", **labels: str) -> dict[str, Any]:
 def tags(items: list[dict[str, Any]], **given: Any) -> dict[str, list[Any]]:
     request = LabelImport(**{"tag_of": {"zone": "z"}, **given})
     data = json.dumps({"apiVersion": "v1", "kind": "List", "items": items}).encode()
-    rules = import_labels(read_objects(data, "f"), request, "f").rules[ObjectKind.BROKER]
+    rules = import_labels(read_objects(data, "f"), request).rules[ObjectKind.BROKER]
     return {",".join(f"{k}:{v}" for k, v in rule.tags.items()): list(rule.names) for rule in rules}
 
 
@@ -33,7 +34,7 @@ def test_yaml_and_json_and_a_single_object_are_read_alike() -> None:
     single = pod("kafka-2", zone="a")
     listed = {"apiVersion": "v1", "kind": "List", "items": [single, {"kind": "Service", "metadata": {"name": "s"}}]}
     forms = [json.dumps(single), json.dumps(listed), yaml.safe_dump(single), yaml.safe_dump(listed)]
-    assert len({str(read_objects(form.encode(), "f")) for form in forms}) == 1
+    assert len({str(read_objects(form.encode(), "f").pods) for form in forms}) == 1
 
 
 def test_the_broker_is_the_ordinal_the_index_label_or_a_label() -> None:

@@ -25,6 +25,7 @@ from kafkakit.core.errors import ExitCode, UsageError
 from kafkakit.core.findings import FailOn, Finding, Rule, Severity
 from kafkakit.core.lease import LeaseRecord
 from kafkakit.core.model import Broker, BrokerState, LogDir, TopicPartition
+from kafkakit.kubernetes.brokers import POD_CHECKS
 from kafkakit.status.decide.delays import UNREADABLE, GroupDelay, MeasuredDelays
 from kafkakit.status.decide.history import (
     EVERY_S,
@@ -40,7 +41,6 @@ from kafkakit.status.decide.judgement import (
     ESSENTIAL,
     ClusterReading,
     Health,
-    LintSummary,
     Part,
     PartName,
     exit_code,
@@ -50,7 +50,7 @@ from kafkakit.status.decide.judgement import (
 from kafkakit.status.decide.object_pages import groups_page
 from kafkakit.status.decide.page_parts import Address, Cell, ClusterView, Link, PageMark, UiPage, cut_words
 from kafkakit.status.decide.pages import findings_page, fleet_page, overview_page
-from kafkakit.status.decide.surroundings import SeenService, ServiceName
+from kafkakit.status.decide.surroundings import LintSummary, SeenService, ServiceName
 from kafkakit.status.report.status import nagios_report, status_report
 
 NOW = datetime(2026, 11, 28, 7, 4, 10, tzinfo=UTC)
@@ -237,7 +237,8 @@ def test_each_trouble_is_one_finding_with_its_severity_and_a_command(rule: str) 
 
 def test_every_check_of_a_reading_without_moves_has_a_case() -> None:
     from_moves = {"move-stalled", "moving", "leftover-throttle", "run-unfinished", "stream-operation"}
-    assert {rule.name for rule in CHECKS} == {*CASES, *from_moves}
+    of_pods = {rule.name for rule in POD_CHECKS}  # tests/unit/kubernetes/test_brokers.py
+    assert {rule.name for rule in CHECKS} == {*CASES, *from_moves, *of_pods}
 
 
 def test_half_of_the_voters_behind_is_an_error() -> None:

@@ -429,19 +429,3 @@ def from_fields(reader: DocumentReader, spec: Mapping, key_of: MappingABC[str, s
         for field, key in key_of.items()
         if (text := reader.text(spec, field)) is not None
     }
-
-
-_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(m|[kKMGTPE]i?)?")
-_UNITS = "KMGTPE"
-
-
-def quantity_bytes(text: str | None) -> int | None:
-    """A quantity of Kubernetes in bytes."""
-    found = _QUANTITY.fullmatch(text or "")
-    if found is None:
-        return None
-    number, unit = float(found.group(1)), found.group(2) or ""
-    if unit in ("", "m"):
-        return int(number if not unit else number / 1000)
-    base = 1024 if unit.endswith("i") else 1000
-    return int(number * float(base) ** (_UNITS.index(unit[0].upper()) + 1))

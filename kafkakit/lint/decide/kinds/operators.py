@@ -13,6 +13,7 @@ from collections.abc import Mapping as MappingABC
 
 from kafkakit.core.findings import Place
 from kafkakit.core.yaml_json import Document, Mapping, Node, Scalar, Sequence
+from kafkakit.kubernetes.objects import quantity_bytes
 from kafkakit.lint.decide.kinds.kind import (
     DocumentReader,
     FileKind,
@@ -22,7 +23,6 @@ from kafkakit.lint.decide.kinds.kind import (
     metadata_of,
     owner_in,
     owner_of,
-    quantity_bytes,
     with_accepted,
 )
 from kafkakit.lint.decide.pieces import BrokerPiece, ClusterPiece, FileProblem, Pieces, TopicPiece

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from kafkakit.core.yaml_json import Document, Mapping, Node, Scalar
+from kafkakit.kubernetes.objects import quantity_bytes
 from kafkakit.lint.decide.kinds.containers import IMAGES, image_rules, version_of
 from kafkakit.lint.decide.kinds.kind import (
     DocumentReader,
@@ -23,7 +24,6 @@ from kafkakit.lint.decide.kinds.kind import (
     owner_in,
     owner_of,
     properties_in,
-    quantity_bytes,
     with_accepted,
     without_secret,
 )
