@@ -65,8 +65,19 @@ Replacement = Annotated[
 ]
 
 
+Strimzi = Annotated[
+    str,
+    typer.Option(
+        "--strimzi",
+        metavar="[NAMESPACE/]CLUSTER/POOL",
+        help="Do nothing; print the KafkaRebalance with which Strimzi empties the brokers itself.",
+        show_default=False,
+    ),
+]
+
+
 @with_option_groups
-def drain(ctx: typer.Context, goal: OperationGoal, execution: ExecutionOptions) -> None:
+def drain(ctx: typer.Context, goal: OperationGoal, execution: ExecutionOptions, strimzi: Strimzi = "") -> int | None:
     """Move everything off brokers: leaderships first, then every replica, and verify that none is left.
 
     Plans like `topicmappr drain`, shows the plan and its forecast, asks for confirmation, and carries it out like
@@ -79,8 +90,12 @@ def drain(ctx: typer.Context, goal: OperationGoal, execution: ExecutionOptions) 
     kafkakit --profile prod broker drain 1004 --dry-run
     kafkakit --profile prod broker drain 1004 --throttle 20MB
     kafkakit --profile prod broker drain 1004,1007 --to 1001,1002,1003 --yes
+    kafkakit --profile prod broker drain 4 --strimzi prod/brokers | kubectl apply -f -
     """
+    if strimzi:
+        return _print_strimzi(ctx, "broker drain", strimzi, goal)
     _move(ctx, BrokerOperationKind.DRAIN, goal, execution)
+    return None
 
 
 @with_option_groups
@@ -101,7 +116,9 @@ def replace(ctx: typer.Context, goal: Replacement, execution: ExecutionOptions) 
 
 
 @with_option_groups
-def decommission(ctx: typer.Context, goal: OperationGoal, execution: ExecutionOptions) -> None:
+def decommission(
+    ctx: typer.Context, goal: OperationGoal, execution: ExecutionOptions, strimzi: Strimzi = ""
+) -> int | None:
     """Drain brokers, report whether they may be stopped for good, and unregister those that are stopped.
 
     Brokers may be stopped when they hold no replica, lead no partition and do not report to be controllers.
@@ -114,7 +131,27 @@ def decommission(ctx: typer.Context, goal: OperationGoal, execution: ExecutionOp
     kafkakit --profile prod broker decommission 1004 --dry-run
     kafkakit --profile prod broker decommission 1004 --throttle 20MB
     """
+    if strimzi:
+        return _print_strimzi(ctx, "broker decommission", strimzi, goal)
     _move(ctx, BrokerOperationKind.DECOMMISSION, goal, execution)
+    return None
+
+
+def _print_strimzi(ctx: typer.Context, command: str, text: str, goal: OperationGoal) -> int:
+    from kafkakit.cli.session import finish
+    from kafkakit.core.text import shell_command
+    from kafkakit.kubernetes.operators import parse_target, removal_command, strimzi_plan
+    from kafkakit.report.report import RawDocument, Report
+
+    cli, target = cli_context(ctx), parse_target(text, "--strimzi")
+    manifest, removal = strimzi_plan(target, goal.brokers), removal_command(target, goal.brokers)
+    listed = ",".join(map(str, goal.brokers))
+    cordon = str(shell_command("broker cordon", listed, program=cli.program))
+    cli.output.say("note: Strimzi decides itself what goes where; options of the plan have no effect")
+    cli.output.say(f"before it, so that no new topic comes meanwhile:\n{cordon}")
+    cli.output.say(f"before the replicas of the pool are lowered, so that it loses these brokers:\n{removal}")
+    data = {"manifest": manifest, "cordon_command": cordon, "removal_command": removal}
+    return finish(cli, Report(command=command, data=data, sections=(RawDocument(manifest),)))
 
 
 _PLANNING = ("to", "exclude_receivers", "placement", "min_rack_ids", "spread", "onto", "ignore_warns")
@@ -144,6 +181,7 @@ def _move(ctx: typer.Context, kind: BrokerOperationKind, goal: OperationGoal, ex
     cli.operation_words = (f"stopped; the {kind} is not finished", f"to resume: {again}")
     with open_session(cli, read_only=True) as session:
         cluster_id = session.cluster_id
+        execution.others.require_quiet(cli, cluster_id, dry_run=consent.dry_run)
         records = open_records(state_dir, cluster_id, write_file, session.clock, lambda: session.control_view)
         if not consent.dry_run:
             session.lock(*operation_lock(state_dir, cluster_id, base_name(kind, goal.brokers, goal.onto)))
@@ -254,6 +292,7 @@ def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, executio
     cli.operation_words = ("stopped; the rejoin is not finished", f"to resume: {again}")
     with open_session(cli, read_only=True) as session:
         cluster_id = session.cluster_id
+        execution.others.require_quiet(cli, cluster_id, dry_run=consent.dry_run)
         records = open_records(state_dir, cluster_id, write_file, session.clock, lambda: session.control_view)
         if not consent.dry_run:
             session.lock(*operation_lock(state_dir, cluster_id, f"rejoin-{listed[:80]}"))

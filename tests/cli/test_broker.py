@@ -1,6 +1,7 @@
 """`kafkakit broker` over a cluster in memory: stdout, stderr and exit code of each command."""
 
 import json
+import os
 import re
 import shlex
 from collections.abc import Mapping
@@ -765,3 +766,84 @@ def test_marks_that_cannot_be_read_are_said_and_never_taken_as_none(desk: Broker
         assert desk.home.run(*p, "broker", "uncordon", "4", "--yes").code == 2, damage
     for reason in ("x" * 201, "two\nlines", "\x1b[2J"):
         assert desk.home.run(*p, "broker", "cordon", "4", "--reason", reason, "--yes").code == 2
+
+
+def rebalance(state: str, cluster_id: str = "fake-cluster") -> str:
+    """What kubectl prints of a Kafka and its KafkaRebalance."""
+    strimzi = {"apiVersion": "kafka.strimzi.io/v1"}
+    kafka = {"kind": "Kafka", "metadata": {"name": "prod"}, "status": {"clusterId": cluster_id}}
+    moving = {
+        "kind": "KafkaRebalance",
+        "metadata": {"name": "nightly", "labels": {"strimzi.io/cluster": "prod"}},
+        "status": {"conditions": [{"type": state, "status": "True"}]},
+    }
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": [strimzi | kafka, strimzi | moving]})
+
+
+def put(desk: BrokerDesk, name: str, text: str) -> Path:
+    desk.home.work.mkdir(parents=True, exist_ok=True)
+    path = desk.home.work / name
+    path.write_text(text)
+    return path
+
+
+def test_nothing_is_moved_while_an_operator_of_kubernetes_is_at_work(desk: BrokerDesk) -> None:
+    file = put(desk, "ops.json", rebalance("Rebalancing"))
+    told = "another tool is at work on this cluster: KafkaRebalance nightly is in state Rebalancing (ops.json, "
+    pause = "kubectl annotate kafkarebalance nightly strimzi.io/rebalance=stop"
+    for words in (
+        ("drain", "1"),
+        ("replace", "1", "--with", "4"),
+        ("decommission", "1"),
+        ("rejoin", "1"),
+    ):
+        refused = desk.run(*words, "--yes", "--operators", "ops.json")
+        assert (refused.code, f"error: {told}" in refused.stderr, desk.cluster.calls) == (75, True, []), refused.stderr
+        assert refused.stderr.splitlines()[-1].endswith(f": {pause}")
+    planned = desk.run("drain", "1", "--dry-run", "--operators", "ops.json", "-o", "json")
+    assert (planned.code, f"warning: {told}" in planned.stderr) == (0, True)
+    piped = desk.run("drain", "1", "--yes", "--operators", "-", stdin=rebalance("Rebalancing"))
+    assert (piped.code, "(stdin)" in piped.stderr) == (75, True)
+    plan = desk.home.run("--profile", "p", "topicmappr", "drain", "--brokers", "1", "--plan", "plan.json")
+    assert plan.code == 0, plan.stderr
+    applied = desk.home.run(
+        "--profile", "p", "reassign", "apply", "plan.json", "--yes", "--throttle", "none", "--operators", "ops.json"
+    )
+    assert (applied.code, desk.cluster.calls) == (75, [])
+    late = desk.run("drain", "1", "--yes", "--operators", "ops.json", "--wait-for-operators", "30s")
+    assert (late.code, late.stderr.count("waiting: KafkaRebalance nightly is in state Rebalancing\n")) == (75, 1)
+    other = put(desk, "other.json", rebalance("Ready", "xyz"))
+    assert "Kafka prod is cluster xyz, not fake-cluster" in desk.run("drain", "1", "--operators", str(other)).stderr
+    wait = ("--wait-for-operators", "5s")
+    for wrong in (wait, ("--operators", "-", *wait), ("--operators", "no")):
+        assert desk.run("drain", "1", "--yes", *wrong).code == 2
+    old = desk.clock.now().timestamp() - 3600
+    os.utime(other, (old, old))
+    other.write_text(rebalance("Ready"))
+    os.utime(other, (old, old))
+    stale = desk.run("drain", "1", "--dry-run", "--operators", str(other))
+    assert (stale.code, "it does not show what began since" in stale.stderr) == (0, True), stale.stderr
+    began = desk.clock.elapsed
+
+    def finish(_: float) -> None:
+        if desk.clock.elapsed > began + 20:
+            file.write_text(rebalance("Ready"))
+
+    desk.clock.on_sleep.append(finish)
+    done = desk.run(
+        "drain", "1", "--yes", "--throttle", "5MB", "--operators", "ops.json", "--wait-for-operators", "10m"
+    )
+    assert (done.code, "waiting: KafkaRebalance nightly" in done.stderr) == (0, True), done.stderr
+    assert all(1 not in replicas for replicas in desk.lists().values())
+
+
+def test_a_drain_is_printed_as_what_strimzi_accepts(desk: BrokerDesk) -> None:
+    for verb in ("drain", "decommission"):
+        ran = desk.run(verb, "4,5", "--strimzi", "kafka/prod/brokers")
+        assert (ran.code, desk.cluster.calls) == (0, []), ran.stderr
+        assert "  mode: remove-brokers\n  brokers: [4, 5]\n" in ran.stdout
+        assert "kafkakit --profile p broker cordon 4,5\n" in ran.stderr
+        assert ran.stderr.splitlines()[-1] == (
+            "kubectl annotate kafkanodepool brokers -n kafka --overwrite 'strimzi.io/remove-node-ids=[4,5]'"
+        )
+    assert desk.run("drain", "4", "--strimzi", "no pool").code == 2
