@@ -1,10 +1,10 @@
 """Plan random small clusters with closed brokers by every command, and judge each plan by trying every set of brokers.
 
 Run: python bench/receivers_campaign.py [--clusters N] [--seed N] [--processes N]. Brokers may be dead, missing, being
-emptied, cordoned, without space or excluded; rules keep topics to brokers or off them. A copy on a closed broker, an
-empty list, a short one that is not told, a refusal of what a set of brokers would serve, a bound above the fewest
-copies and a plan that needs more are counted, and end with exit code 1. The judge shares no code with the planner.
-Prints JSON with the machine's shape.
+emptied, cordoned by dirs or a mark, without space or excluded; rules keep topics to brokers or off them. A copy on a
+closed broker, an empty list, a short one that is not told, a refusal of what a set of brokers would serve, a bound
+above the fewest copies and a plan that needs more are counted, and end with exit code 1. The judge shares no code with
+the planner. Prints JSON with the machine's shape.
 """
 
 import argparse
@@ -84,6 +84,9 @@ class Case:
         if draw.random() < 0.25:
             self.most = {draw.choice(["max_replicas", "max_replicas", "max_leaders"]): draw.randint(1, 8)}
 
+        draw = random.Random(f"cordons/{seed}")
+        self.marked = frozenset(draw.sample(ids, 1)) if draw.random() < 0.25 else frozenset()
+
     def snapshot(self, shuffled: random.Random | None = None) -> ClusterSnapshot:
         """The cluster; `shuffled` puts its brokers, topics and partitions into another order."""
         brokers = [
@@ -116,6 +119,7 @@ class Case:
             taken_at=datetime(2026, 1, 1, tzinfo=UTC),
             source="bench",
             sizes_taken=True,
+            cordoned=dict.fromkeys(sorted(self.marked), "disk swap"),
             brokers=tuple(brokers),
             topics=tuple(topics),
         )
@@ -193,7 +197,7 @@ class Case:
         size = self.sizes.get(key, 0)
         return frozenset(
             b
-            for b in named - self.excluded
+            for b in named - self.excluded - self.marked
             if self.may_be(key[0], b)
             and any(s is not None and (not size or s - DISK // 20 >= size) for s in self.dirs[b])
         )

@@ -1,7 +1,7 @@
 """`kafkakit broker`: empty a broker (`drain`), `replace` it, `decommission` it for good, bring it back (`rejoin`).
 
-`restart-check`, `restart-plan` and `restart-gate` say which brokers may go down together. The options of every run are
-in `cli/run_options.py`.
+`cordon` and `uncordon` say whether brokers get new replicas; `restart-check`, `restart-plan` and `restart-gate` say
+which brokers may go down together. The options of every run are in `cli/run_options.py`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ from kafkakit.core.options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
 
+    from kafkakit.broker.decide.cordons import CordonFacts, CordonStep
     from kafkakit.broker.decide.operation import BrokerOperation
     from kafkakit.broker.decide.restarts import RestartFacts
     from kafkakit.cli.context import CliContext
@@ -67,8 +69,19 @@ Replacement = Annotated[
 WholeGoal = Annotated[OperationGoal, typed_as(leaders_only=not_typed(False))]
 
 
+Strimzi = Annotated[
+    str,
+    typer.Option(
+        "--strimzi",
+        metavar="[NAMESPACE/]CLUSTER/POOL",
+        help="Do nothing; print the KafkaRebalance with which Strimzi empties the brokers itself.",
+        show_default=False,
+    ),
+]
+
+
 @with_option_groups
-def drain(ctx: typer.Context, goal: OperationGoal, execution: ExecutionOptions) -> None:
+def drain(ctx: typer.Context, goal: OperationGoal, execution: ExecutionOptions, strimzi: Strimzi = "") -> int | None:
     """Move everything off brokers: leaderships first, then every replica, and verify that none is left.
 
     Plans like `topicmappr drain`, shows the plan and its forecast, asks for confirmation, and carries it out like
@@ -85,13 +98,18 @@ def drain(ctx: typer.Context, goal: OperationGoal, execution: ExecutionOptions) 
     kafkakit --profile prod broker drain 1004 --throttle 20MB
     kafkakit --profile prod broker drain 1004,1007 --to 1001,1002,1003 --yes
     kafkakit --profile prod broker drain 1004 --leaders-only --yes
+    kafkakit --profile prod broker drain 4 --strimzi prod/brokers | kubectl apply -f -
     """
     from dataclasses import replace as replace_fields
 
+    if strimzi:
+        return _print_strimzi(ctx, "broker drain", strimzi, goal)
     if not goal.leaders_only:
-        return _move(ctx, BrokerOperationKind.DRAIN, goal, execution)
+        _move(ctx, BrokerOperationKind.DRAIN, goal, execution)
+        return None
     rules = replace_fields(execution.rules, ingest_sample_s=0.0)  # nothing is copied
-    return _move(ctx, BrokerOperationKind.LEADERS, goal, replace_fields(execution, rules=rules))
+    _move(ctx, BrokerOperationKind.LEADERS, goal, replace_fields(execution, rules=rules))
+    return None
 
 
 @with_option_groups
@@ -112,7 +130,7 @@ def replace(ctx: typer.Context, goal: Replacement, execution: ExecutionOptions) 
 
 
 @with_option_groups
-def decommission(ctx: typer.Context, goal: WholeGoal, execution: ExecutionOptions) -> None:
+def decommission(ctx: typer.Context, goal: WholeGoal, execution: ExecutionOptions, strimzi: Strimzi = "") -> int | None:
     """Drain brokers, report whether they may be stopped for good, and unregister those that are stopped.
 
     Brokers may be stopped when they hold no replica, lead no partition and do not report to be controllers.
@@ -125,7 +143,27 @@ def decommission(ctx: typer.Context, goal: WholeGoal, execution: ExecutionOption
     kafkakit --profile prod broker decommission 1004 --dry-run
     kafkakit --profile prod broker decommission 1004 --throttle 20MB
     """
+    if strimzi:
+        return _print_strimzi(ctx, "broker decommission", strimzi, goal)
     _move(ctx, BrokerOperationKind.DECOMMISSION, goal, execution)
+    return None
+
+
+def _print_strimzi(ctx: typer.Context, command: str, text: str, goal: OperationGoal) -> int:
+    from kafkakit.cli.session import finish
+    from kafkakit.core.text import shell_command
+    from kafkakit.kubernetes.operators import parse_target, removal_command, strimzi_plan
+    from kafkakit.report.report import RawDocument, Report
+
+    cli, target = cli_context(ctx), parse_target(text, "--strimzi")
+    manifest, removal = strimzi_plan(target, goal.brokers), removal_command(target, goal.brokers)
+    listed = ",".join(map(str, goal.brokers))
+    cordon = str(shell_command("broker cordon", listed, program=cli.program))
+    cli.output.say("note: Strimzi decides itself what goes where; options of the plan have no effect")
+    cli.output.say(f"before it, so that no new topic comes meanwhile:\n{cordon}")
+    cli.output.say(f"before the replicas of the pool are lowered, so that it loses these brokers:\n{removal}")
+    data = {"manifest": manifest, "cordon_command": cordon, "removal_command": removal}
+    return finish(cli, Report(command=command, data=data, sections=(RawDocument(manifest),)))
 
 
 _PLANNING = ("to", "exclude_receivers", "placement", "min_rack_ids", "spread", "onto", "ignore_warns", "leaders_only")
@@ -155,7 +193,8 @@ def _move(ctx: typer.Context, kind: BrokerOperationKind, goal: OperationGoal, ex
     cli.operation_words = (f"stopped; the {kind.verb} is not finished", f"to resume: {again}")
     with open_session(cli, read_only=True) as session:
         cluster_id = session.cluster_id
-        records = open_records(state_dir, cluster_id, write_file, session.clock)
+        execution.others.require_quiet(cli, cluster_id, dry_run=consent.dry_run)
+        records = open_records(state_dir, cluster_id, write_file, session.clock, lambda: session.control_view)
         if not consent.dry_run:
             session.lock(*operation_lock(state_dir, cluster_id, base_name(kind, goal.brokers, goal.onto)))
         if goal.leaders_only:
@@ -267,7 +306,8 @@ def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, executio
     cli.operation_words = ("stopped; the rejoin is not finished", f"to resume: {again}")
     with open_session(cli, read_only=True) as session:
         cluster_id = session.cluster_id
-        records = open_records(state_dir, cluster_id, write_file, session.clock)
+        execution.others.require_quiet(cli, cluster_id, dry_run=consent.dry_run)
+        records = open_records(state_dir, cluster_id, write_file, session.clock, lambda: session.control_view)
         if not consent.dry_run:
             session.lock(*operation_lock(state_dir, cluster_id, f"rejoin-{listed[:80]}"))
         record = records.to_restore(options.restore, ids)
@@ -301,6 +341,81 @@ def _warn_leaders_away(cli: CliContext, operations: Sequence[BrokerOperation]) -
         cli.output.warn(
             f"leaderships that were moved off broker {few_of(operation.brokers)} are not back; to move them: {back}"
         )
+
+
+Cordoned = Annotated[list[str], typer.Argument(**BROKER_IDS, help="The brokers; they may be down.")]
+Reason = Annotated[
+    str, typer.Option("--reason", metavar="TEXT", help="Why, for those who read lists and plans.", show_default=False)
+]
+
+
+@app.command("cordon", cls=CliCommand, short_help="Give brokers no new replica; what they hold stays.")
+@with_option_groups
+def cordon(ctx: typer.Context, brokers: Cordoned, consent: Consent, reason: Reason = "") -> int:
+    """Keep new replicas off brokers, in every plan and every topic that kafkakit creates. What they hold stays.
+
+    They may still lead. The mark is in the control store of the profile; by default that is one of this host only.
+    Brokers of Kafka 4.3 and later also get cordoned.log.dirs=*, which Kafka's own placement obeys. Run again, it does
+    what is left.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod broker cordon 1004 --reason 'disk swap on Monday'
+    kafkakit --profile prod broker cordon 1004,1007 --dry-run
+    """
+    from kafkakit.broker.decide.cordons import check_reason, decide_cordon
+
+    text = check_reason(reason)
+    return _write_cordons(
+        cli_context(ctx), "cordon", brokers, consent, lambda facts, by, now: decide_cordon(facts, text, by, now)
+    )
+
+
+@app.command("uncordon", cls=CliCommand, short_help="Let brokers get new replicas again.")
+@with_option_groups
+def uncordon(ctx: typer.Context, brokers: Cordoned, consent: Consent) -> int:
+    """End what `broker cordon` began: cordoned.log.dirs becomes what it was before, and the mark goes.
+
+    What somebody else set before or since stays, which is said. Exits with 75 when a broker does not answer whose
+    setting is to be restored: it stays cordoned.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod broker uncordon 1004
+    """
+    from kafkakit.broker.decide.cordons import decide_uncordon
+
+    return _write_cordons(cli_context(ctx), "uncordon", brokers, consent, lambda facts, by, now: decide_uncordon(facts))
+
+
+def _write_cordons(
+    cli: CliContext,
+    verb: str,
+    brokers: list[str],
+    consent: Consent,
+    decide: Callable[[CordonFacts, str, datetime], CordonStep],
+) -> int:
+    from kafkakit.broker.act.operation_files import CordonWriter
+    from kafkakit.broker.report import cordon_report
+    from kafkakit.cli.session import finish, open_session
+    from kafkakit.core.text import few_of
+
+    ids = _several_ids(brokers)
+    with open_session(cli, read_only=consent.dry_run) as session:
+        cluster_id, clock = session.cluster_id, session.clock
+        store = session.control_view if consent.dry_run else session.control
+        writer = CordonWriter(session.admin, clock, cli.output, store, cluster_id)
+        facts = writer.facts(ids, marked=verb == "uncordon")
+        steps = [decide(facts[b], session.requester, clock.now()) for b in sorted(facts)]
+        changing = [step.broker for step in steps if step.changes]
+        question = f"{verb.capitalize()} broker{'s' if len(changing) > 1 else ''} {few_of(changing)}?"
+        is_told = not changing or (not consent.dry_run and consent.confirm_on(cli, cluster_id, question))
+        refused = {}
+        if is_told and changing:
+            refused = writer.cordon(steps) if verb == "cordon" else writer.uncordon(steps)
+    return finish(cli, cordon_report(verb, steps, refused, cli.program, is_done=is_told, dry_run=consent.dry_run))
 
 
 Chosen = Annotated[list[str], typer.Argument(**BROKER_IDS, help="The brokers that are to go down together.")]

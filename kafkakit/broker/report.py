@@ -1,9 +1,10 @@
 """What a command on brokers came to, as text and as data."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from kafkakit.broker.decide.cordons import CordonStep, CordonVerdict
 from kafkakit.broker.decide.operation import BrokerCounts, BrokerOperationKind
 from kafkakit.broker.decide.restarts import (
     RestartAnswer,
@@ -14,14 +15,15 @@ from kafkakit.broker.decide.restarts import (
     ScriptKind,
     ScriptRequest,
 )
-from kafkakit.core.errors import OperationFailedError
+from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterError
 from kafkakit.core.quantities import count_of, format_bytes, format_rough_time
-from kafkakit.core.text import few_of, quote, shell_command
+from kafkakit.core.text import few_of, quote, sanitize, shell_command
 from kafkakit.execution.decide.runs import RunOutcome
 from kafkakit.report.exports import files_report
 from kafkakit.report.report import DeferredItems, NextCommands, Part, Remarks, Report, ResultTable, attributes
 
 SHOWN_PARTITIONS = 20
+CORDON_COLUMNS = ("broker", "verdict", "log_dirs", "reason", "note")
 VERDICT_COLUMNS = ("partition", "in_sync", "left", "min_isr", "replicas", "isr", "why")
 ROUND_COLUMNS = ("round", "count", "rack", "brokers")
 COLUMNS = ("broker", "state", "rack", "replicas", "leaders", "out_of_sync")
@@ -173,6 +175,78 @@ def outcome_data(outcome: BrokerOutcome) -> dict[str, object]:
 def outcome_rows(outcome: BrokerOutcome) -> tuple[tuple[object, ...], ...]:
     """One row a broker, in `COLUMNS`."""
     return tuple((b.broker, b.state.value, b.rack, b.replicas, b.leaders, b.out_of_sync) for b in outcome.brokers)
+
+
+def cordon_report(
+    verb: str, steps: Sequence[CordonStep], refused: Mapping[int, str], program: str, *, is_done: bool, dry_run: bool
+) -> Report:
+    """What `cordon` or `uncordon` did with each broker, or would do."""
+    rows = [(s.broker, s.verdict.value, _setting_cell(s), s.mark.reason if s.mark else "", s.note) for s in steps]
+    ids = ",".join(str(s.broker) for s in steps)
+    is_planned = dry_run or not is_done
+    sections: list[Part] = ["dry run, nothing is changed:"] if dry_run else []
+    sections.append(
+        ResultTable(
+            ("broker", "planned" if is_planned else "result", "cordoned.log.dirs", "reason"),
+            [(b, word, cell, sanitize(reason) or "-") for b, word, cell, reason, _ in rows],
+        )
+    )
+    sections.append(Remarks("note", _notes_by_text(steps)))
+    if verb == "cordon" and is_done:
+        sections.append(NextCommands((str(shell_command("broker uncordon", ids, program=program)),), "to end it:"))
+    return Report(
+        command=f"broker {verb}",
+        data={
+            "brokers": [
+                attributes(s, "broker note")
+                | {
+                    "verdict": s.verdict.value,
+                    "reason": s.mark.reason if s.mark else "",
+                    "log_dirs": None if s.change is None else s.change.value or "",
+                    "refused": refused.get(s.broker),
+                }
+                for s in steps
+            ],
+            "done": is_done and not dry_run,
+        },
+        sections=sections,
+        table=ResultTable(CORDON_COLUMNS, rows),
+        failure=_cordon_failure(verb, steps, refused, program, declined=not is_done and not dry_run),
+    )
+
+
+def _setting_cell(step: CordonStep) -> str:
+    if step.change is None:
+        return "unchanged"
+    return sanitize(step.change.value or "") if step.change.value is not None else "removed"
+
+
+def _notes_by_text(steps: Sequence[CordonStep]) -> list[str]:
+    by_text: dict[str, list[int]] = {}
+    for step in steps:
+        if step.note:
+            by_text.setdefault(step.note, []).append(step.broker)
+    return [f"broker {few_of(ids)}: {text}" for text, ids in by_text.items()]
+
+
+def _cordon_failure(
+    verb: str, steps: Sequence[CordonStep], refused: Mapping[int, str], program: str, *, declined: bool
+) -> KafkakitError | None:
+    if declined:
+        return OperationFailedError("not confirmed, nothing was changed")
+    if refused:
+        broker, why = next(iter(sorted(refused.items())))
+        kept = "; the mark for plans is set" if verb == "cordon" else "; the mark stays"
+        again = shell_command(f"broker {verb}", ",".join(map(str, sorted(refused))), program=program)
+        return OperationFailedError(
+            f"broker {broker}: Kafka did not take cordoned.log.dirs: {why}{kept}", hint=f"to try again: {again}"
+        )
+    if waiting := [s.broker for s in steps if s.verdict is CordonVerdict.NOT_REACHED]:
+        again = shell_command("broker uncordon", ",".join(map(str, waiting)), program=program)
+        return TryLaterError(
+            f"broker {few_of(waiting)} does not answer and stays cordoned", hint=f"when it is back: {again}"
+        )
+    return None
 
 
 def restart_check_report(facts: RestartFacts, verdict: RestartVerdict, program: str) -> Report:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.cli.option_groups import option_words, quoted_words
-from kafkakit.core.options import option
+from kafkakit.core.options import duration_option, option, options_given
 from kafkakit.core.text import shell_command
 from kafkakit.execution.decide.run_rules import WITHOUT_LEASE_HELP, RunRules, ScheduleLimits
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kafkakit.execution.decide.journal import RunState
     from kafkakit.execution.decide.runs import Request
     from kafkakit.execution.decide.schedule.work import RateRequest
+    from kafkakit.kubernetes.operators import OperatorFile
 
 
 ThrottleBroker = Annotated[
@@ -131,6 +132,89 @@ class ThrottleOptions:
         return read_request(self.throttle, self.throttle_broker or (), self.throttle_dirs)
 
 
+OPERATORS_EVERY_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherOperators:
+    """What tells whether another tool moves replicas or restarts brokers: Strimzi, Cruise Control, evictions."""
+
+    operators: list[str] | None = option(
+        None,
+        "--operators",
+        metavar="FILE",
+        help="Do nothing, and exit with 75, while Strimzi or Cruise Control is at work: what `kubectl get "
+        "kafkarebalances,kafkas,pods -o json` printed, or Cruise Control's answer for substates=executor&json=true. "
+        "Repeatable; - for stdin.",
+    )
+    operators_cluster: str = option(
+        "", "--operators-cluster", metavar="NAME", help="The Kafka that is meant, if such a file has several."
+    )
+    wait_s: float | None = duration_option(
+        None,
+        "--wait-for-operators",
+        help="Read the files of --operators again and again until nobody is at work, for so long at most; something "
+        "else has to write them anew.",
+    )
+    given: tuple[tuple[str, str | None], ...] = options_given()
+
+    def require_quiet(self, cli: CliContext, cluster_id: str, *, dry_run: bool = False) -> None:
+        """Raise `TryLaterError` while somebody is at work, or still is at the end of the wait; a dry run only warns."""
+        from kafkakit.core.errors import TryLaterError, UsageError
+        from kafkakit.kubernetes.operators import require_quiet
+        from kafkakit.ports.acting import look_until
+        from kafkakit.wiring import system_clock
+
+        names, limit_s = self.operators or [], 0.0 if dry_run or self.wait_s is None else self.wait_s
+        if not names and (self.wait_s is not None or self.operators_cluster):
+            raise UsageError("--operators-cluster and --wait-for-operators require --operators FILE")
+        if self.wait_s is not None and "-" in names:
+            raise UsageError("--wait-for-operators reads files again, which stdin cannot be")
+        if not names:
+            return
+        told = set[str]()
+
+        def look() -> TryLaterError | None:
+            files = self._read(cli, names, cluster_id, told)
+            try:
+                require_quiet(files)
+            except TryLaterError as error:
+                busy = next(each.words for file in files for each in file.busy)
+                if limit_s and busy not in told:
+                    told.add(busy)
+                    cli.output.say(f"waiting: {busy}")
+                return error
+            return None
+
+        found = look_until(system_clock(), limit_s, look, lambda error: error is None, OPERATORS_EVERY_S)
+        if found is not None and dry_run:
+            cli.output.warn(str(found))
+        elif found is not None:
+            raise found
+
+    def _read(self, cli: CliContext, names: list[str], cluster_id: str, told: set[str]) -> list[OperatorFile]:
+        from pathlib import Path
+
+        from kafkakit.kubernetes.objects import MAX_OBJECTS_BYTES
+        from kafkakit.kubernetes.operators import read_operators
+        from kafkakit.wiring import read_input, system_clock
+
+        found = []
+        for name in names:
+            data, source, age_s = read_input(name, MAX_OBJECTS_BYTES), "stdin", None
+            if name != "-":
+                source, age_s = name, max(0.0, system_clock().now().timestamp() - Path(name).stat().st_mtime)
+            file = read_operators(data, source, cluster_id, self.operators_cluster, age_s)
+            for note in file.notes:
+                if note not in told:
+                    cli.output.say(f"note: {source}: {note}")
+            if file.is_stale and source not in told:
+                cli.output.warn(f"{source} is {file.age_words.removeprefix(', ')}: it does not show what began since")
+            told.update((*file.notes, source))
+            found.append(file)
+        return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionOptions:
     """All options of a command that carries plans out."""
@@ -139,6 +223,7 @@ class ExecutionOptions:
     rates: ThrottleOptions = ThrottleOptions()
     limits: ScheduleLimits = ScheduleLimits()
     rules: RunRules = RunRules()
+    others: OtherOperators = OtherOperators()
 
 
 def change_question(cli: CliContext, cluster_id: str) -> str:
@@ -165,11 +250,12 @@ def run_request(cli: CliContext, named: NamedPlan | None, cluster_id: str, optio
     from kafkakit.execution.decide.runs import Commands, Request
 
     consent, rates, limits, rules = options.consent, options.rates, options.limits, options.rules
+    given = (*limits.given, *rules.given, *options.others.given)
     return Request(
         commands=Commands(
             program=cli.program,
             plan="-" if named is None else named.words,
-            run_options=tuple(sorted(quoted_words((*limits.given, *rules.given)), key=_has_value)),
+            run_options=tuple(sorted(quoted_words(given), key=_has_value)),
             throttle_options=option_words(rates),
         ),
         plan_path="-" if named is None else named.path,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 
 from kafkakit.core.errors import InputError
-from kafkakit.core.model import ClusterSnapshot, PartitionMap
+from kafkakit.core.model import ClusterSnapshot, CordonMark, PartitionMap
 
 if TYPE_CHECKING:
     from kafkakit.core.plan import Plan
@@ -130,6 +130,9 @@ class DocumentKind(Generic[T]):
         return self.decode(data, f"control document {path}")
 
 
+CORDON = DocumentKind("broker-cordon", CordonMark)
+
+
 def encode_json(value: object) -> bytes:
     """Encode a value as one line of JSON with a final newline; key order is the value's own."""
     return msgspec.json.encode(value) + b"\n"
@@ -150,7 +153,8 @@ def decode_snapshot(data: bytes, source: str) -> ClusterSnapshot:
 
 def encode_snapshot(snapshot: ClusterSnapshot) -> bytes:
     """Encode a `cluster-snapshot` file."""
-    absent = [name for name, value in (("tags", snapshot.tags), ("min_isr", snapshot.min_isr or None)) if value is None]
+    absent = ["tags"] if snapshot.tags is None else []
+    absent += [name for name in ("min_isr", "cordoned") if not getattr(snapshot, name)]
     return encode_document(SNAPSHOT_KIND, snapshot, leave_out=absent)
 
 

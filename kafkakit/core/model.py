@@ -151,6 +151,7 @@ class ClusterSnapshot:
     `unanswered_brokers` maps a broker id to why it gave no sizes; the sizes of its replicas are
     absent. `sizes_taken` is False when sizes were not asked for at all. `tags` are None where no store of tags was
     read. `min_isr` has what brokers use for topics without a `min.insync.replicas`, by id; empty if not read.
+    `cordoned` has the brokers with a mark of `broker cordon`, by id with its reason: they get no new replica.
     """
 
     cluster_id: str
@@ -164,6 +165,7 @@ class ClusterSnapshot:
     unanswered_brokers: Mapping[int, str] = field(default_factory=dict)
     tags: TagSet | None = None
     min_isr: Mapping[int, int] = field(default_factory=dict)
+    cordoned: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def usual_min_isr(self) -> int:
@@ -243,6 +245,32 @@ TOPIC_TAGS = "topic"
 def cluster_tags_root(cluster_id: str) -> str:
     """The path above a cluster's tags in a control store; in kafka-kit's znodes it is another one."""
     return f"clusters/{cluster_id}/{TAGS_ROOT}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CordonMark:
+    """A broker that gets no new replica: why, since when and by whom.
+
+    `set_dirs` is the `cordoned.log.dirs` that the broker was given, `found_dirs` what was set on it before (None:
+    nothing). Without `set_dirs` the broker was not told: it was down, or its Kafka has no such setting.
+    """
+
+    broker: int
+    since: datetime
+    by: str
+    reason: str = ""
+    found_dirs: str | None = None
+    set_dirs: str | None = None
+
+
+CORDONED_DIRS = "cordoned.log.dirs"
+MAX_REASON = 200
+"""Bytes of the reason of a mark."""
+
+
+def cordons_root(cluster_id: str) -> str:
+    """The path above the marks of a cluster in its control store, each under its broker's id."""
+    return f"clusters/{cluster_id}/cordons"
 
 
 def decode_tags(data: bytes, source: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ from kafkakit.core.documents import PLAN_LIMIT_BYTES, decode_plan, is_partition_
 from kafkakit.core.errors import InputError
 from kafkakit.core.findings import MAX_MIN_ISR
 from kafkakit.core.model import (
+    MAX_REASON,
     Broker,
     ClusterSnapshot,
     Partition,
@@ -341,13 +342,16 @@ def _snapshot_problems(snapshot: ClusterSnapshot, sound_lists: bool) -> Iterator
 
 
 def _named_broker_problems(snapshot: ClusterSnapshot, brokers: Collection[int]) -> Iterator[str]:
-    for what, named in (("unanswered_brokers", snapshot.unanswered_brokers), ("min_isr", snapshot.min_isr)):
+    lists = ("unanswered_brokers", snapshot.unanswered_brokers), ("min_isr", snapshot.min_isr)
+    for what, named in (*lists, ("cordoned", snapshot.cordoned)):
         for number in named:
             if number not in brokers:
                 yield f"{what} names broker {number}, which is not among the brokers"
     for number, minimum in snapshot.min_isr.items():
         if not 1 <= minimum <= MAX_MIN_ISR:
             yield f"min_isr of broker {number}: {minimum} is not from 1 to {MAX_MIN_ISR:,}"
+    for number, reason in snapshot.cordoned.items():
+        yield from _text_problems(f"cordoned: reason of broker {number}", reason, MAX_REASON)
 
 
 def _broker_problems(broker: Broker) -> Iterator[str]:

@@ -2,9 +2,10 @@
 
 A file holds one object, a `List`, an answer of the API (`PodList`), or several YAML documents of these. Fields are
 those of the API: `v1` Pod, Node, PersistentVolumeClaim, PersistentVolume, Service, Secret and ConfigMap, `apps/v1`
-StatefulSet, `storage.k8s.io/v1` StorageClass, Strimzi's StrimziPodSet and Kafka, Confluent's Kafka; all other fields
-are ignored. Objects of other kinds and versions are counted in a note. A known kind of another shape is refused with
-its place: line and column, or the path in a large JSON file, which is read by a faster parser that knows no lines.
+StatefulSet, `storage.k8s.io/v1` StorageClass, Strimzi's StrimziPodSet, Kafka and KafkaRebalance, Confluent's Kafka;
+all other fields are ignored. Objects of other kinds and versions are counted in a note. A known kind of another shape
+is refused with its place: line and column, or the path in a large JSON file, which is read by a faster parser that
+knows no lines.
 """
 
 import re
@@ -175,6 +176,11 @@ class Pod(KubernetesObject, frozen=True):
     def is_ready(self) -> bool | None:
         """Its condition Ready; None where the file does not say."""
         return _holds(self.status.conditions, "Ready")
+
+    @property
+    def is_evicted(self) -> bool:
+        """Its condition DisruptionTarget: it is about to be ended for a drain of its node, or the like."""
+        return bool(_holds(self.status.conditions, "DisruptionTarget"))
 
     @property
     def owner(self) -> tuple[str, str] | None:
@@ -456,9 +462,14 @@ class _Listener(_Shape, frozen=True):
     certificates: tuple[str, ...] | None = None
 
 
+class _AutoRebalance(_Shape, frozen=True):
+    state: str = ""
+
+
 class _KafkaStatus(_Shape, frozen=True):
     listeners: tuple[_Listener, ...] | None = None
     cluster_id: str | None = None
+    auto_rebalance: _AutoRebalance | None = None
 
 
 class _ListenerLogin(_Shape, frozen=True):
@@ -487,6 +498,21 @@ class StrimziKafka(KubernetesObject, frozen=True):
     status: _KafkaStatus = _KafkaStatus()
 
 
+class _RebalanceStatus(_Shape, frozen=True):
+    conditions: tuple[_Condition, ...] | None = None
+
+
+class KafkaRebalance(KubernetesObject, frozen=True):
+    """Strimzi's KafkaRebalance: a rebalance that Cruise Control proposes and carries out."""
+
+    status: _RebalanceStatus = _RebalanceStatus()
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """The types of the conditions that hold; its state is one of these."""
+        return tuple(each.type for each in self.status.conditions or () if each.status == "True")
+
+
 class ConfluentKafka(KubernetesObject, frozen=True):
     """Kafka of Confluent for Kubernetes: brokers, of which the ids begin at an annotation."""
 
@@ -506,6 +532,7 @@ _SHAPES: dict[tuple[str, str], type[KubernetesObject]] = {
     ("storage.k8s.io/v1", "StorageClass"): StorageClass,
     **{(f"core.strimzi.io/{version}", "StrimziPodSet"): StrimziPodSet for version in _STRIMZI},
     **{(f"kafka.strimzi.io/{version}", "Kafka"): StrimziKafka for version in _STRIMZI},
+    **{(f"kafka.strimzi.io/{version}", "KafkaRebalance"): KafkaRebalance for version in _STRIMZI},
     ("platform.confluent.io/v1beta1", "Kafka"): ConfluentKafka,
 }
 # What a file without versions can mean.
@@ -514,11 +541,12 @@ _UNVERSIONED = {kind: shape for (version, kind), shape in _SHAPES.items() if ver
 
 @dataclass(frozen=True)
 class KubernetesObjects:
-    """The objects of a file in its order, and what was passed over."""
+    """The objects of a file in its order, and what was passed over: kinds with versions, in words."""
 
     source: str
     objects: tuple[KubernetesObject, ...]
     notes: tuple[str, ...] = ()
+    passed: tuple[str, ...] = ()
 
     def of(self, shape: type[Found]) -> tuple[Found, ...]:
         """Those of one kind."""
@@ -560,7 +588,8 @@ def read_objects(data: bytes, source: str) -> KubernetesObjects:
             found = list(_of_trees(data, source, passed))
     else:
         found = list(_of_trees(data, source, passed))
-    return KubernetesObjects(source=source, objects=_distinct(found, source), notes=_notes(passed))
+    objects = _distinct(found, source)
+    return KubernetesObjects(source=source, objects=objects, notes=_notes(passed), passed=tuple(passed))
 
 
 def _of_json(data: bytes, source: str, passed: Counter[str]) -> Iterator[KubernetesObject]:

@@ -22,8 +22,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot
-from kafkakit.core.text import few_of
+from kafkakit.core.text import few_of, shell_command
 from kafkakit.placement.broker_disks import takes_copies
 from kafkakit.placement.group_rooms import Flow, Grouping, PartitionGroup, Room, TagSteps, deal_beside, deal_units
 from kafkakit.placement.group_rule import Group, TagRules
@@ -365,13 +366,17 @@ def wire_rooms(
     return WiredRooms(network.arcs(tails, heads, most, 0) if rooms else -1, wired)
 
 
+CLOSED_DIRS = "all log dirs cordoned or broken"
+_THEIR_DIRS = "all their log dirs are cordoned or"
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerPool:
     """The brokers of a snapshot; `replicas` and `leaders` count all topics, also those a request leaves out.
 
     `open` are the live brokers that may take new copies, `closed` the live ones whose every log dir is
     cordoned or broken, `leaving` the live ones that an operation empties: they take copies only where they are named.
-    `excluded` are not open since a request says so.
+    `excluded` are not open since a request says so; `cordoned` are those of the closed ones that are marked.
     """
 
     racks: Mapping[int, str | None]
@@ -382,6 +387,7 @@ class BrokerPool:
     leaders: Mapping[int, int]
     leaving: frozenset[int]
     excluded: frozenset[int] = frozenset()
+    cordoned: frozenset[int] = frozenset()
 
     def without(self, excluded: frozenset[int]) -> "BrokerPool":
         """The pool if these brokers take no copies."""
@@ -400,17 +406,25 @@ class BrokerPool:
         """Those of the named brokers that are live and must not receive, each with the reason."""
         here = sorted(self.live.intersection(named))
         return {
-            b: "excluded" if b in self.excluded else "all log dirs cordoned or broken"
+            b: "excluded" if b in self.excluded else "cordoned" if b in self.cordoned else CLOSED_DIRS
             for b in here
             if b in self.closed or b in self.excluded
         }
 
     def closed_notes(self, named: Iterable[int]) -> tuple[str, ...]:
-        """A note on the named brokers whose every log dir is cordoned or broken."""
-        closed = sorted(self.closed.intersection(named))
-        return (f"brokers {few_of(closed)} take no new copies: all their log dirs are cordoned or broken",) * bool(
-            closed
-        )
+        """Notes on the named brokers that are cordoned, or whose every log dir is cordoned or broken."""
+        closed = self.closed.intersection(named)
+        rows = (closed & self.cordoned, "they are cordoned"), (closed - self.cordoned, f"{_THEIR_DIRS} broken")
+        return tuple(f"brokers {few_of(sorted(ids))} take no new copies: {why}" for ids, why in rows if ids)
+
+    def refuse_closed(self, flag: str, named: Iterable[int]) -> None:
+        """Raise `UsageError` if one of the named brokers is closed."""
+        closed = self.closed.intersection(named)
+        if marked := sorted(closed & self.cordoned):
+            uncordon = shell_command("broker uncordon", ",".join(map(str, marked)))
+            raise UsageError(f"{flag}: broker {few_of(marked)} is cordoned", hint=f"leave it out, or: {uncordon}")
+        if closed:
+            raise UsageError(f"{flag}: every log dir of broker {few_of(sorted(closed))} is cordoned or broken")
 
     def named(self, broker: int) -> bool:
         """True when the cluster knows the broker, alive or not."""
@@ -426,10 +440,11 @@ def pool_of(snapshot: ClusterSnapshot) -> BrokerPool:
             replicas.update(partition.replicas)
             leaders.update(partition.replicas[:1])
     live = frozenset(b.id for b in snapshot.brokers if b.is_alive)
-    closed = frozenset(b.id for b in snapshot.brokers if b.is_alive and not takes_copies(b.log_dirs))
+    cordoned = live & frozenset(snapshot.cordoned)
+    closed = cordoned | {b.id for b in snapshot.brokers if b.is_alive and not takes_copies(b.log_dirs)}
     racks = {b.id: b.group for b in snapshot.brokers}
     leaving = snapshot.leaving
-    return BrokerPool(racks, live, live - closed - leaving, closed, replicas, leaders, leaving)
+    return BrokerPool(racks, live, live - closed - leaving, closed, replicas, leaders, leaving, cordoned=cordoned)
 
 
 def replace_replicas(

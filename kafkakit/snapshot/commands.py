@@ -42,13 +42,14 @@ def snapshot(
 
     from kafkakit.cli.output import OutputFormat
     from kafkakit.cli.session import finish, open_session
-    from kafkakit.execution.act.retrier import with_usual_min_isr
+    from kafkakit.execution.act.retrier import mark_cordoned, with_usual_min_isr
     from kafkakit.snapshot.act import write_snapshot
     from kafkakit.wiring import write_file
 
     cli = cli_context(ctx)
     with open_session(cli, read_only=True) as session:
         taken = with_usual_min_isr(session.admin, session.admin.snapshot(now=session.clock.now(), sizes=sizes))
+        taken = mark_cordoned(taken, lambda: session.control_view, cli.output.warn)
         if tags:
             taken = replace(taken, tags=source.read(session))
     as_data = cli.output.output_format in (OutputFormat.JSON, OutputFormat.YAML)

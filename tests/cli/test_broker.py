@@ -1,6 +1,7 @@
 """`kafkakit broker` over a cluster in memory: stdout, stderr and exit code of each command."""
 
 import json
+import os
 import re
 import shlex
 from collections.abc import Mapping
@@ -407,6 +408,8 @@ class SilentStore:
     def get(self, path: str) -> None:
         raise TryLaterError("topic __kafkakit_control took no record within 10 s", hint="check its replicas")
 
+    values = get
+
     def close(self) -> None:
         pass
 
@@ -426,6 +429,7 @@ def test_a_lease_that_cannot_be_taken_does_not_block_the_repair(
     ran = desk.run("drain", "1", "--yes", "--without-lease", "--throttle", "5MB")
     assert ran.code == 0, ran.stderr
     assert "warning: carried on without the lease, other hosts are not kept away: " in ran.stderr
+    assert "warning: it is not known which brokers are cordoned, plans may use them: topic __kafkakit" in ran.stderr
     assert all(1 not in replicas for replicas in desk.lists().values())
     for journal in desk.home.state.rglob("*.journal"):
         verify_journal(journal.read_bytes())
@@ -702,3 +706,168 @@ def test_leaders_only_moves_leaderships_away_and_restore_brings_them_back(desk: 
     assert desk.lists() == before
     again = desk.home.run("--profile", "p", "broker", "rejoin", "1", "--restore", "leaders", "--yes")
     assert (again.code, again.stdout.splitlines()[1]) == (0, "nothing to do: rejoin broker 1")
+
+
+def test_cordon_marks_brokers_for_every_planner_and_uncordon_ends_it(desk: BrokerDesk) -> None:
+    desk.cluster.static_settings["cordoned.log.dirs"] = ""
+    p = ("--profile", "p")
+    planned = desk.home.run(*p, "broker", "cordon", "4", "--reason", "disk swap", "--dry-run")
+    assert (planned.code, desk.cluster.calls) == (0, [])
+    assert "4  cordoned  *                  disk swap" in planned.stdout
+    refused = desk.home.run(*p, "broker", "cordon", "4")
+    assert (refused.code, desk.cluster.calls) == (2, [])
+    ran = desk.home.run(*p, "broker", "cordon", "4", "--reason", "disk swap", "--yes")
+    assert (ran.code, dict(desk.cluster.brokers[4].configs)) == (0, {"cordoned.log.dirs": "*"}), ran.stderr
+    assert ran.stdout.splitlines()[-1] == "kafkakit --profile p broker uncordon 4"
+    again = desk.home.run(*p, "broker", "cordon", "4", "--yes", "-o", "json")
+    assert (again.json["brokers"][0]["verdict"], again.json["brokers"][0]["reason"]) == (
+        "already cordoned",
+        "disk swap",
+    )
+    told = "warning: broker 4 is cordoned (disk swap) and gets no new replica; to end that: kafkakit --profile p broker"
+    for words in (
+        ("topicmappr", "place", "new", "--partitions", "6", "--replication", "2"),
+        ("topicmappr", "drain", "--brokers", "1"),
+        ("broker", "drain", "1", "--dry-run", "--ingest-sample", "0"),
+        ("topic", "create", "new", "--partitions", "6", "--replication", "2", "--dry-run"),
+        ("topic", "alter", "t", "--partitions", "9", "--dry-run"),
+        ("topicmappr", "rebuild", "--brokers", "-2", "--topics", ".*", "--force-rebuild"),
+    ):
+        found = desk.home.run(*p, *words, "-o", "json")
+        assert f"{told} uncordon 4\n" in found.stderr, words
+        assert found.code in (0, 4), found.stderr
+        if words[0] == "topic":
+            assert not any(4 in row["replicas"] for row in found.json["partitions"]), words
+    for words, flag in (
+        (("topicmappr", "place", "new", "--partitions", "1", "--brokers", "4,5"), "--brokers"),
+        (("topicmappr", "drain", "--brokers", "1", "--to", "4"), "--to"),
+        (("broker", "replace", "1", "--with", "4", "--dry-run"), "--with"),
+    ):
+        named = desk.home.run(*p, *words)
+        assert (named.code, f"error: {flag}: broker 4 is cordoned\n" in named.stderr) == (2, True), named.stderr
+        assert named.stderr.splitlines()[-1].endswith("or: kafkakit --profile p broker uncordon 4")
+    taken = desk.home.run(*p, "snapshot", "--output-file", "s.json")
+    assert taken.code == 0
+    file = desk.home.run("topicmappr", "place", "n", "--partitions", "1", "--brokers", "4", "--snapshot", "s.json")
+    assert (file.code, "broker 4 is cordoned" in file.stderr) == (2, True)
+    back = desk.home.run(*p, "broker", "uncordon", "4", "--yes", "-o", "json")
+    assert (back.code, back.json["brokers"][0]["verdict"], dict(desk.cluster.brokers[4].configs)) == (
+        0,
+        "uncordoned",
+        {},
+    )
+    assert "cordoned" not in desk.home.run(*p, "topicmappr", "drain", "--brokers", "1").stderr
+
+
+def test_cordon_of_an_old_or_dead_broker_is_the_mark_alone(desk: BrokerDesk) -> None:
+    p = ("--profile", "p")
+    old = desk.home.run(*p, "broker", "cordon", "5", "--yes")
+    assert (old.code, dict(desk.cluster.brokers[5].configs)) == (0, {})
+    assert "note: broker 5: Kafka before 4.3 is not told" in old.stdout
+    desk.cluster.static_settings["cordoned.log.dirs"] = ""
+    assert desk.home.run(*p, "broker", "cordon", "4", "--yes").code == 0
+    desk.cluster.kill(4)
+    desk.cluster.kill(3)
+    dead = desk.home.run(*p, "broker", "cordon", "3", "--yes")
+    assert (dead.code, "note: broker 3: the broker is down and Kafka is not told" in dead.stdout) == (0, True)
+    kept = desk.home.run(*p, "broker", "uncordon", "3,4", "--yes")
+    assert (kept.code, "broker 4 does not answer and stays cordoned" in kept.stderr) == (75, True)
+    assert kept.stderr.splitlines()[-1] == "hint: when it is back: kafkakit --profile p broker uncordon 4"
+    desk.cluster.revive(4)
+    assert desk.home.run(*p, "broker", "uncordon", "4,5", "--yes").code == 0
+    assert dict(desk.cluster.brokers[4].configs) == {}
+
+
+def test_marks_that_cannot_be_read_are_said_and_never_taken_as_none(desk: BrokerDesk) -> None:
+    p = ("--profile", "p")
+    assert desk.home.run(*p, "broker", "cordon", "4", "--yes").code == 0
+    (mark,) = desk.home.state.rglob("cordons/4/@value")
+    line = mark.read_bytes().splitlines()[0]
+    for damage in (b"{}", b'{"kafkakit":{"kind":"broker-cordon","schema":9}}', b"\xff", b"[" * 9000):
+        mark.write_bytes(line + b"\n" + damage)
+        ran = desk.home.run(*p, "topicmappr", "drain", "--brokers", "1")
+        assert "warning: it is not known which brokers are cordoned, plans may use them: " in ran.stderr, damage
+        assert desk.home.run(*p, "broker", "uncordon", "4", "--yes").code == 2, damage
+    for reason in ("x" * 201, "two\nlines", "\x1b[2J"):
+        assert desk.home.run(*p, "broker", "cordon", "4", "--reason", reason, "--yes").code == 2
+
+
+def rebalance(state: str, cluster_id: str = "fake-cluster") -> str:
+    """What kubectl prints of a Kafka and its KafkaRebalance."""
+    strimzi = {"apiVersion": "kafka.strimzi.io/v1"}
+    kafka = {"kind": "Kafka", "metadata": {"name": "prod"}, "status": {"clusterId": cluster_id}}
+    moving = {
+        "kind": "KafkaRebalance",
+        "metadata": {"name": "nightly", "labels": {"strimzi.io/cluster": "prod"}},
+        "status": {"conditions": [{"type": state, "status": "True"}]},
+    }
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": [strimzi | kafka, strimzi | moving]})
+
+
+def put(desk: BrokerDesk, name: str, text: str) -> Path:
+    desk.home.work.mkdir(parents=True, exist_ok=True)
+    path = desk.home.work / name
+    path.write_text(text)
+    return path
+
+
+def test_nothing_is_moved_while_an_operator_of_kubernetes_is_at_work(desk: BrokerDesk) -> None:
+    file = put(desk, "ops.json", rebalance("Rebalancing"))
+    told = "another tool is at work on this cluster: KafkaRebalance nightly is in state Rebalancing (ops.json, "
+    pause = "kubectl annotate kafkarebalance nightly strimzi.io/rebalance=stop"
+    for words in (
+        ("drain", "1"),
+        ("replace", "1", "--with", "4"),
+        ("decommission", "1"),
+        ("rejoin", "1"),
+    ):
+        refused = desk.run(*words, "--yes", "--operators", "ops.json")
+        assert (refused.code, f"error: {told}" in refused.stderr, desk.cluster.calls) == (75, True, []), refused.stderr
+        assert refused.stderr.splitlines()[-1].endswith(f": {pause}")
+    planned = desk.run("drain", "1", "--dry-run", "--operators", "ops.json", "-o", "json")
+    assert (planned.code, f"warning: {told}" in planned.stderr) == (0, True)
+    piped = desk.run("drain", "1", "--yes", "--operators", "-", stdin=rebalance("Rebalancing"))
+    assert (piped.code, "(stdin)" in piped.stderr) == (75, True)
+    plan = desk.home.run("--profile", "p", "topicmappr", "drain", "--brokers", "1", "--plan", "plan.json")
+    assert plan.code == 0, plan.stderr
+    applied = desk.home.run(
+        "--profile", "p", "reassign", "apply", "plan.json", "--yes", "--throttle", "none", "--operators", "ops.json"
+    )
+    assert (applied.code, desk.cluster.calls) == (75, [])
+    late = desk.run("drain", "1", "--yes", "--operators", "ops.json", "--wait-for-operators", "30s")
+    assert (late.code, late.stderr.count("waiting: KafkaRebalance nightly is in state Rebalancing\n")) == (75, 1)
+    other = put(desk, "other.json", rebalance("Ready", "xyz"))
+    assert "Kafka prod is cluster xyz, not fake-cluster" in desk.run("drain", "1", "--operators", str(other)).stderr
+    wait = ("--wait-for-operators", "5s")
+    for wrong in (wait, ("--operators", "-", *wait), ("--operators", "no")):
+        assert desk.run("drain", "1", "--yes", *wrong).code == 2
+    old = desk.clock.now().timestamp() - 3600
+    os.utime(other, (old, old))
+    other.write_text(rebalance("Ready"))
+    os.utime(other, (old, old))
+    stale = desk.run("drain", "1", "--dry-run", "--operators", str(other))
+    assert (stale.code, "it does not show what began since" in stale.stderr) == (0, True), stale.stderr
+    began = desk.clock.elapsed
+
+    def finish(_: float) -> None:
+        if desk.clock.elapsed > began + 20:
+            file.write_text(rebalance("Ready"))
+
+    desk.clock.on_sleep.append(finish)
+    done = desk.run(
+        "drain", "1", "--yes", "--throttle", "5MB", "--operators", "ops.json", "--wait-for-operators", "10m"
+    )
+    assert (done.code, "waiting: KafkaRebalance nightly" in done.stderr) == (0, True), done.stderr
+    assert all(1 not in replicas for replicas in desk.lists().values())
+
+
+def test_a_drain_is_printed_as_what_strimzi_accepts(desk: BrokerDesk) -> None:
+    for verb in ("drain", "decommission"):
+        ran = desk.run(verb, "4,5", "--strimzi", "kafka/prod/brokers")
+        assert (ran.code, desk.cluster.calls) == (0, []), ran.stderr
+        assert "  mode: remove-brokers\n  brokers: [4, 5]\n" in ran.stdout
+        assert "kafkakit --profile p broker cordon 4,5\n" in ran.stderr
+        assert ran.stderr.splitlines()[-1] == (
+            "kubectl annotate kafkanodepool brokers -n kafka --overwrite 'strimzi.io/remove-node-ids=[4,5]'"
+        )
+    assert desk.run("drain", "4", "--strimzi", "no pool").code == 2

@@ -172,7 +172,7 @@ def walk(root: Any) -> Iterator[tuple[str, Any]]:
 CHANGES = """
 reassign: abort apply cleanup resume rollback
 config: abort apply resume rollback
-broker: decommission drain rejoin replace
+broker: cordon decommission drain rejoin replace uncordon
 topic: alter create delete
 registry: apply cleanup create delete import-labels migrate tag untag
 streams: balance create delete evacuate link move repartition

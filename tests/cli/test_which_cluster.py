@@ -259,6 +259,8 @@ broker drain 1
 broker replace 1 --with 2
 broker decommission 1
 broker rejoin 1
+broker cordon 1 --yes
+broker uncordon 1 --yes
 broker restart-check 1
 broker restart-plan --all
 broker restart-gate 1

@@ -416,6 +416,10 @@ class FakeCluster:
             found[broker] = {k: values[k] for k in sorted(set(keys)) if k in values}
         return found
 
+    def _is_cordoned(self, broker: int, path: str) -> bool:
+        shut = self._in_force(broker).get("cordoned.log.dirs", "").split(",")
+        return path in shut or shut == ["*"]
+
     def metadata_versions(self, brokers: Collection[int]) -> Mapping[int, MetadataVersion]:
         self._read("metadata_versions")
         return {b: self.metadata[b] for b in sorted(set(brokers) & self.metadata.keys()) if self.replication.serving(b)}
@@ -649,7 +653,7 @@ class FakeCluster:
                         path=path,
                         total_bytes=total,
                         usable_bytes=max(0, total - used[path]),
-                        cordoned=path in state.cordoned_dirs,
+                        cordoned=path in state.cordoned_dirs or self._is_cordoned(broker, path),
                     )
                     for path, total in sorted(state.dirs.items())
                 ),

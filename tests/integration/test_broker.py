@@ -5,10 +5,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
 from kafkakit.ports.admin import ClusterAdmin
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.test_reassign import (
@@ -218,6 +220,46 @@ def test_restart_check_and_gate_follow_a_broker_that_dies_and_returns(cluster: S
         assert admin.delete_topic("guarded") is None
 
 
+def test_a_cordoned_broker_gets_no_topic_from_kafka_or_from_here(cluster: SandboxCluster) -> None:
+    """Another one's cordoned dir stays; a broker that is down is marked, and told when it is back."""
+    first, second, last = cluster.broker_ids
+    with closing(cluster.open_admin()) as admin:
+        until(lambda: len(alive(admin)) == 3)
+        (own, _) = (d.path for d in admin.log_dirs([second], ())[second].log_dirs)
+        shut = ConfigChange(kind=ResourceKind.BROKER, name=str(second), key=DIRS, op=ConfigOp.SET, value=own)
+        assert admin.alter_configs([shut]) == {shut: None}
+        becomes(lambda: dirs(admin, second), own)
+        done = called(cluster, "broker", "cordon", f"{first},{second}", "--reason", "disk swap", "--yes")
+        assert done.returncode == 0, done.stderr
+        assert [dirs(admin, b) for b in (first, second, last)] == ["*", "*", None]
+        until(lambda: admin.create_topic("by-hand", {0: (first,)}, {}) is not None)
+        made = called(cluster, "topic", "create", "soon", "--partitions", "3", "--replication", "1", "--yes")
+        assert made.returncode == 0, made.stderr
+        becomes(lambda: {b for row in replicas(admin, "soon").values() for b in row}, {last})
+        assert admin.delete_topic("soon") is None
+        try:
+            cluster.kill(last)
+            until(lambda: last not in alive(admin))
+            marked = called(cluster, "broker", "cordon", str(last), "--yes")
+            assert (marked.returncode, "is down and Kafka is not told" in marked.stdout) == (0, True), marked.stderr
+        finally:
+            cluster.restart(last)
+        until(lambda: last in alive(admin))
+        assert called(cluster, "broker", "cordon", str(last), "--yes").returncode == 0
+        assert dirs(admin, last) == "*"
+        back = called(cluster, "broker", "uncordon", ",".join(map(str, cluster.broker_ids)), "--yes")
+        assert back.returncode == 0, back.stdout + back.stderr
+        assert [dirs(admin, b) for b in (first, second, last)] == [None, own, None]
+        assert admin.alter_configs([replace(shut, op=ConfigOp.DELETE, value=None)])
+
+
+DIRS = "cordoned.log.dirs"
+
+
+def dirs(admin: ClusterAdmin, broker: int) -> str | None:
+    return admin.dynamic_configs(ResourceKind.BROKER, [str(broker)])[str(broker)].get(DIRS)
+
+
 MIN_TWO = {"min.insync.replicas": "2"}
 
 
@@ -226,8 +268,12 @@ def in_sync(admin: ClusterAdmin, topic: str) -> dict[int, set[int]]:
 
 
 def restart(cluster: SandboxCluster, verb: str, *words: str) -> subprocess.CompletedProcess[str]:
+    return called(cluster, "broker", f"restart-{verb}", *words)
+
+
+def called(cluster: SandboxCluster, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "kafkakit", "--profile", cluster.name, "broker", f"restart-{verb}", *words],
+        [sys.executable, "-m", "kafkakit", "--profile", cluster.name, *words],
         env=cluster.env,
         capture_output=True,
         text=True,

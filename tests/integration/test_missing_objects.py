@@ -89,6 +89,8 @@ broker drain 9999
 broker replace 9999 --with 1001
 broker replace 1001 --with 9999
 broker rejoin 9999
+broker cordon 9999
+broker uncordon 9999
 broker restart-check 9999
 broker restart-plan --brokers 9999
 broker restart-plan --rack nosuch

@@ -467,3 +467,24 @@ def test_a_service_that_is_killed_while_it_writes_leaves_old_or_new(
         assert served.curl("GET", "/v1/topics?name=killed").body["topics"]["killed"]["tags"] == tags
         assert served.curl("PUT", "/v1/topics/tag/killed?tag=one:x&tag=other:x").status == 200
         assert served.curl("GET", "/v2/history?kind=topic&name=killed").body["entries"]
+
+
+def test_the_registry_puts_no_topic_on_a_cordoned_broker(brokers: SandboxCluster, admin: ClusterAdmin) -> None:
+    """Kafka before 4.3 knows nothing of it: the mark is all."""
+    first, *others = brokers.broker_ids
+
+    def call(*words: str) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-m", "kafkakit", "--profile", brokers.name, *words]
+        return subprocess.run(command, env=brokers.env, capture_output=True, text=True, timeout=200, check=False)
+
+    done = call("broker", "cordon", str(first), "--reason", "disk swap", "--yes")
+    assert (done.returncode, "Kafka before 4.3 is not told" in done.stdout) == (0, True), done.stderr
+    assert f"{first}  a     alive,cordoned" in call("broker", "list").stdout
+    named = call("registry", "create", "cordoned", "--replication", "1", "--target-brokers", str(first))
+    assert (named.returncode == 0, f"cordoned: {first}" in named.stderr) == (False, True), named.stderr
+    made = call("registry", "create", "cordoned", "--partitions", "8", "--replication", "1")
+    assert made.returncode == 0, made.stderr
+    until(lambda: len(admin.partition_states(["cordoned"])) == 8)
+    assert {b for state in admin.partition_states(["cordoned"]).values() for b in state.replicas} == {*others}
+    assert admin.delete_topic("cordoned") is None
+    assert call("broker", "uncordon", str(first), "--yes").returncode == 0

@@ -138,6 +138,21 @@ def verify_goal(balance: Balance, request: RebalanceRequest, decided: Rebalance,
         assert any("costs more than the budget allows" in text for text in decided.plan.notes)
 
 
+@examples(60)
+@given(st.data())
+def test_no_balance_gives_a_cordoned_broker_a_replica(data: st.DataObject) -> None:
+    snapshot = data.draw(sized_clusters())
+    marked = data.draw(st.sets(st.sampled_from([b.id for b in snapshot.brokers]), min_size=1))
+    snapshot = replace(snapshot, cordoned=dict.fromkeys(marked, "disk swap"))
+    try:
+        decided = decide(snapshot, data.draw(balance_requests(snapshot)))
+    except UsageError as error:
+        assert any(words in str(error) for words in REFUSED)  # noqa: PT017
+        return
+    if not isinstance(decided, InfeasibleError):
+        assert not marked.intersection(b for move in decided.plan.moves for b in move.adding)
+
+
 @examples(100)
 @given(st.data())
 def test_a_band_costs_the_least(data: st.DataObject) -> None:

@@ -1,21 +1,29 @@
 """Plans of operations on brokers, on clusters of all shapes: cut in two, or in place, they empty the broker."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkakit.broker.act.operation_files import CordonWriter
+from kafkakit.broker.decide.cordons import decide_cordon, decide_uncordon
 from kafkakit.broker.decide.operation import OperationGoal
 from kafkakit.broker.decide.plans import decide_operation
+from kafkakit.core.errors import InfeasibleError, UsageError
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import Plan
 from kafkakit.core.plan_rules import check_plan
+from kafkakit.execution.act.retrier import read_cordons
 from kafkakit.placement.problem import PlaceBy
 from tests.clusters.balance_strategies import examples
-from tests.fakes.admin import FakeCluster
+from tests.fakes.admin import FakeClock, FakeCluster
+from tests.fakes.control import FakeControlStore
+from tests.rigs.sandbox_cluster import SilentReporter
 
 MB = 1_000_000
+AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def seen(cluster: FakeCluster) -> ClusterSnapshot:
@@ -137,3 +145,62 @@ def test_leaderships_alone_go_to_replicas_in_sync_and_no_data_moves(cluster: Fak
             assert move is None
             stuck += partition.leader in leaving
     assert warned.startswith(f"{stuck} leaderships" if stuck != 1 else "1 leadership ") if stuck else not warned
+
+
+@examples(20)
+@given(clusters(), st.sets(st.integers(2, 7), min_size=1, max_size=3), st.sampled_from(list(PlaceBy)))
+def test_operations_give_a_cordoned_broker_nothing(cluster: FakeCluster, marked: set[int], placement: PlaceBy) -> None:
+    snapshot = replace(seen(cluster), cordoned={b: "disk swap" for b in marked if b in cluster.brokers})
+    try:
+        decided = decide_operation(snapshot, OperationGoal(brokers=(1,), placement=placement, min_rack_ids=1, words={}))
+    except (InfeasibleError, UsageError):
+        return
+    if decided is not None:
+        assert not marked.intersection(b for move in decided.whole.plan.moves for b in move.adding)
+
+
+DIRS = "cordoned.log.dirs"
+Step = tuple[str, bool, str]
+
+
+@examples(60)
+@given(
+    st.sampled_from([None, "", "/data/2/0", "*"]),
+    st.booleans(),
+    st.lists(st.tuples(st.sampled_from(["cordon", "uncordon", "die", "return"]), st.booleans()), max_size=8),
+)
+def test_uncordon_restores_exactly_what_cordon_found(found: str | None, is_new: bool, steps: list[Any]) -> None:
+    """A broker dies and returns, commands are cut after each of their writes; at the end all is as it was."""
+    cluster, store, clock = FakeCluster({1: "a", 2: "b"}), FakeControlStore(), FakeClock()
+    if is_new:
+        cluster.static_settings[DIRS] = ""
+        cluster.brokers[2].configs |= {} if found is None else {DIRS: found}
+    before = dict(cluster.brokers[2].configs)
+
+    def run(verb: str, is_cut: bool) -> None:
+        writer = CordonWriter(cluster, clock, SilentReporter(), store, "c")
+        (facts,) = writer.facts([2], marked=True).values()
+        step = decide_cordon(facts, "swap", "me", AT) if verb == "cordon" else decide_uncordon(facts)
+        if is_cut and verb == "cordon":
+            step = replace(step, change=None)  # only the mark is written
+        if is_cut and verb == "uncordon":
+            step = replace(step, writes_mark=False)  # only the setting is restored
+        assert (writer.cordon if verb == "cordon" else writer.uncordon)([step]) == {}
+
+    for verb, is_cut in steps:
+        if verb == "die":
+            cluster.kill(2)
+        elif verb == "return":
+            cluster.revive(2)
+        else:
+            run(verb, is_cut)
+        marks = read_cordons(store, "c")
+        is_shut = cluster.brokers[2].configs.get(DIRS) == "*" and found != "*"
+        assert not is_shut or 2 in marks, "what is to be restored is always on record"
+    cluster.revive(2)
+    run("cordon", False)
+    assert read_cordons(store, "c")[2][0].reason == "swap"
+    assert not is_new or cluster.brokers[2].configs[DIRS] == "*"
+    run("uncordon", False)
+    assert cluster.brokers[2].configs == before
+    assert read_cordons(store, "c") == {}

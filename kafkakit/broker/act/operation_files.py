@@ -1,16 +1,17 @@
-"""Records of operations on brokers with their plans beside them, brokers that leave, and elections in groups.
+"""Records of operations on brokers with their plans, brokers that leave or are cordoned, and elections in groups.
 
-Planning leaves a broker out while an operation empties it; at the end it is unregistered. Preferred leaderships are
-given in groups, each of which has to have happened before the next is asked for.
+Planning leaves a broker out while an operation empties it; at the end it is unregistered. Cordoned brokers have a mark.
+Preferred leaderships are given in groups, each of which has to have happened before the next is asked for.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from kafkakit.broker.decide.cordons import CordonFacts, CordonStep, facts_of, require_brokers
 from kafkakit.broker.decide.operation import (
     LIMIT_BYTES,
     BrokerOperation,
@@ -20,33 +21,42 @@ from kafkakit.broker.decide.operation import (
     OperationPlanKind,
     Stage,
     base_name,
+    cordoned_words,
     decode_operation,
     emptied_by,
     encode_operation,
     leaving_words,
     mark_leaving,
 )
-from kafkakit.core.cluster_facts import cluster_id_problem
-from kafkakit.core.documents import encode_plan
+from kafkakit.core.cluster_facts import ResourceKind, cluster_id_problem
+from kafkakit.core.documents import CORDON, encode_plan
 from kafkakit.core.errors import InputError, OperationFailedError, UsageError
-from kafkakit.core.model import ClusterSnapshot, TopicPartition
+from kafkakit.core.findings import MIN_ISR
+from kafkakit.core.model import CORDONED_DIRS, ClusterSnapshot, TopicPartition, cordons_root
 from kafkakit.core.plan import Plan, identity_of
 from kafkakit.core.quantities import count_of
 from kafkakit.core.text import few_of
 from kafkakit.execution.act.leases import ClusterAccess, OpenAccess
-from kafkakit.execution.act.retrier import Retrier
+from kafkakit.execution.act.retrier import ConfigWriter, Retrier, mark_cordoned, noted_before, read_cordons
 from kafkakit.execution.decide.plan_state import wants_election
 from kafkakit.ports.acting import Clock, Reporter, looks, pace
+from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.ports.stores import ControlStore
 
 WriteFile = Callable[[Path, bytes, int], None]
 Legs = Sequence[tuple[OperationPlanKind, Plan]]
 
 
 class Records:
-    """One cluster's operations on this host; `write` replaces a file as a whole and returns once it is on disk."""
+    """One cluster's operations on this host; `write` replaces a file as a whole and returns once it is on disk.
 
-    def __init__(self, folder: Path, write: WriteFile, clock: Clock) -> None:
-        self._folder, self._write, self._clock = folder, write, clock
+    `open_store` gives the control store with the marks of cordoned brokers; without it there are none.
+    """
+
+    def __init__(
+        self, folder: Path, write: WriteFile, clock: Clock, open_store: Callable[[], ControlStore] | None = None
+    ) -> None:
+        self._folder, self._write, self._clock, self.open_store = folder, write, clock, open_store
 
     @property
     def cluster_id(self) -> str:
@@ -208,11 +218,17 @@ def operations_folder(state_dir: Path, cluster_id: str) -> Path:
     return state_dir / "operations" / cluster_id
 
 
-def open_records(state_dir: Path, cluster_id: str, write: WriteFile, clock: Clock) -> Records:
+def open_records(
+    state_dir: Path,
+    cluster_id: str,
+    write: WriteFile,
+    clock: Clock,
+    open_store: Callable[[], ControlStore] | None = None,
+) -> Records:
     """The operations on a cluster; raises `InputError` for an id that cannot be the name of a folder."""
     if problem := cluster_id_problem(cluster_id):
         raise InputError("the cluster", problem)
-    return Records(operations_folder(state_dir, cluster_id), write, clock)
+    return Records(operations_folder(state_dir, cluster_id), write, clock, open_store)
 
 
 def operation_lock(state_dir: Path, cluster_id: str, name: str) -> tuple[Path, str, str]:
@@ -245,16 +261,86 @@ def without_leaving(
     program: str,
     *,
     subject: Collection[int] = (),
+    admin: ClusterAdmin | None = None,
 ) -> ClusterSnapshot:
-    """The cluster with such brokers as draining, and a warning of each; without `records` as it was read.
+    """The cluster with such brokers as draining and cordoned ones marked, and a warning of each.
 
-    Those that the request itself is about (`subject`) stay as they are.
+    Without `records` it stays as it was read, and so do brokers that the request itself is about (`subject`). With
+    `admin` brokers count as cordoned that Kafka has as such: for a snapshot without log dirs.
     """
+    if records is not None and records.open_store is not None:
+        snapshot = mark_cordoned(snapshot, records.open_store, reporter.warn, admin)
     emptied = {} if records is None else {b: o for b, o in records.emptied().items() if b not in subject}
     marked = mark_leaving(snapshot, emptied)
-    for line in leaving_words(marked, emptied, program):
+    for line in (*leaving_words(marked, emptied, program), *cordoned_words(marked, program)):
         reporter.warn(line)
     return marked
+
+
+CORDON_LIMIT_S = 30.0
+"""How long a call is tried again."""
+
+
+class CordonWriter:
+    """Reads and writes what cordons brokers: marks in the control store, then Kafka's own setting.
+
+    Safe to repeat: a mark holds what Kafka's setting was before, and is written before that changes.
+    """
+
+    def __init__(
+        self,
+        admin: ClusterAdmin,
+        clock: Clock,
+        reporter: Reporter,
+        store: ControlStore,
+        cluster_id: str,
+    ) -> None:
+        self._admin, self._store, self._root = admin, store, cordons_root(cluster_id)
+        self._retrier, self._cluster_id = Retrier(clock, reporter, CORDON_LIMIT_S), cluster_id
+        self._writer = ConfigWriter(admin, clock, self._retrier, CORDONED_DIRS)
+        self._versions: dict[int, int] = {}
+
+    def facts(self, ids: Collection[int], *, marked: bool = False) -> dict[int, CordonFacts]:
+        """What is there now; `UsageError` for brokers that the cluster does not have, unless they are `marked`."""
+        marks = self._retrier.call("reading marks", lambda: read_cordons(self._store, self._cluster_id))
+        self._versions = {broker: version for broker, (_, version) in marks.items()}
+        brokers = self._retrier.call("reading the cluster", self._admin.cluster).brokers
+        known = {b.id for b in brokers}
+        if not known.issuperset(ids):  # a dead one may stand in replica lists alone
+            replicas = self._retrier.call("reading the cluster", self._admin.partition_health).replicas
+            known |= {*replicas}
+        require_brokers(ids, known, marks if marked else ())
+        alive = sorted({b.id for b in brokers if b.is_alive}.intersection(ids))
+        settings: Mapping[int, Mapping[str, str]] = {}
+        if alive:
+            keys = [CORDONED_DIRS, MIN_ISR]  # each broker has the second: who tells neither does not answer
+            settings = self._retrier.call("reading settings", lambda: self._admin.broker_settings(alive, keys))
+        own = self._writer.configs(ResourceKind.BROKER, [str(b) for b in alive if settings.get(b)])
+        answered = {b: values for b, values in settings.items() if values}
+        return facts_of(ids, answered, own, {broker: mark for broker, (mark, _) in marks.items()})
+
+    def cordon(self, steps: Sequence[CordonStep]) -> dict[int, str]:
+        """Write the marks, then tell Kafka; returns what was refused, by broker."""
+        for step in steps:
+            if step.writes_mark and step.mark is not None:
+                value = CORDON.encode(step.mark)
+                self._store.cas(f"{self._root}/{step.broker}", value, self._versions.get(step.broker))
+        return self._tell(steps)
+
+    def uncordon(self, steps: Sequence[CordonStep]) -> dict[int, str]:
+        """Restore what Kafka had, then remove the marks of those where it is restored; returns what was refused."""
+        refused = self._tell(steps)
+        for step in steps:
+            if step.writes_mark and step.broker not in refused:
+                self._store.delete(f"{self._root}/{step.broker}", self._versions[step.broker])
+        return refused
+
+    def _tell(self, steps: Sequence[CordonStep]) -> dict[int, str]:
+        changes = {step.change: step.replaced for step in steps if step.change is not None}
+        outcome = self._writer.write(changes, noted_before)  # the marks have the intent
+        refused = {int(change.name): str(error) for change, error in outcome.refused.items()}
+        late = {int(change.name): f"{CORDONED_DIRS} does not show" for change in (*outcome.unshown, *outcome.gone)}
+        return late | refused
 
 
 SETTLE_S = 15.0

@@ -33,7 +33,7 @@ from kafkakit.core.options import (
     required_argument,
 )
 from kafkakit.core.selection import BrokerList, parse_broker_list
-from kafkakit.core.text import few_of, quote, shell_command
+from kafkakit.core.text import few_of, quote, sanitize, shell_command
 from kafkakit.placement.problem import PlaceBy
 
 OPERATION_KIND = "broker-operation"
@@ -194,6 +194,17 @@ def leaving_words(snapshot: ClusterSnapshot, emptied: Mapping[int, BrokerOperati
         f"broker {broker} is excluded from plans {_since_text(emptied.get(broker), snapshot)}; "
         f"to include it again: {shell_command('broker rejoin', str(broker), program=program)}"
         for broker in sorted(snapshot.leaving)
+    )
+
+
+def cordoned_words(snapshot: ClusterSnapshot, program: str) -> tuple[str, ...]:
+    """Why brokers get no new replica, one line each; those that are not alive get none anyway."""
+    alive = {b.id for b in snapshot.brokers if b.is_alive}
+    return tuple(
+        f"broker {broker} is cordoned{f' ({sanitize(reason)})' if reason else ''} and gets no new replica; "
+        f"to end that: {shell_command('broker uncordon', str(broker), program=program)}"
+        for broker, reason in sorted(snapshot.cordoned.items())
+        if broker in alive
     )
 
 

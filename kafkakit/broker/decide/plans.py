@@ -151,6 +151,9 @@ def _refuse_unknown_brokers(snapshot: ClusterSnapshot, goal: OperationGoal) -> N
     if goal.onto not in known or not known[goal.onto].is_alive:
         what = "is not alive" if goal.onto in known else "is not in this cluster"
         raise UsageError(f"--with: broker {goal.onto} {what}", hint="start it first")
+    if goal.onto in snapshot.cordoned:
+        uncordon = shell_command("broker uncordon", str(goal.onto))
+        raise UsageError(f"--with: broker {goal.onto} is cordoned", hint=f"name another, or: {uncordon}")
     both = [
         f"{topic}-{p.partition}"
         for topic, p in snapshot.partitions()

@@ -11,9 +11,29 @@ from operator import eq
 from typing import Protocol, TypeAlias, TypeVar
 
 from kafkakit.core.cluster_facts import BrokerLogDirs, ConfigChange, FetchedBatches, ItemError, ResourceKind
-from kafkakit.core.errors import ConnectRefusedError, LeaseLostError, TryLaterError
+from kafkakit.core.documents import CORDON
+from kafkakit.core.errors import (
+    ConnectRefusedError,
+    InputError,
+    LeaseLostError,
+    OperationFailedError,
+    TryLaterError,
+    UsageError,
+)
 from kafkakit.core.findings import MIN_ISR, min_isr_of
-from kafkakit.core.model import BROKER_TAGS, TAGS_ROOT, TOPIC_TAGS, ClusterSnapshot, TagSet, TopicPartition, decode_tags
+from kafkakit.core.model import (
+    BROKER_TAGS,
+    CORDONED_DIRS,
+    MAX_REASON,
+    TAGS_ROOT,
+    TOPIC_TAGS,
+    ClusterSnapshot,
+    CordonMark,
+    TagSet,
+    TopicPartition,
+    cordons_root,
+    decode_tags,
+)
 from kafkakit.core.quantities import format_bytes, format_rate, format_rough_time
 from kafkakit.core.rights import CommandRights
 from kafkakit.execution.decide.journal import ConfigKey, key_of
@@ -413,6 +433,60 @@ def read_tags(store: ControlStore, root: str = TAGS_ROOT) -> TagSet:
         brokers={int(name): tags for name, tags in brokers.items() if name.isdecimal() and name.isascii()},
         topics=_kind(store, f"{root}/{TOPIC_TAGS}"),
     )
+
+
+def read_cordons(store: ControlStore, cluster_id: str) -> dict[int, tuple[CordonMark, int]]:
+    """The marks of `broker cordon` by broker, each with the version of its document. One read of a folder.
+
+    Raises `InputError` for a document that holds something else, `TryLaterError` where the store does not answer.
+    """
+    root, found = cordons_root(cluster_id), {}
+    for name, record in store.values(root).items():
+        mark = CORDON.stored(record.value, f"{root}/{name}")
+        if name != str(mark.broker) or len(mark.reason) > MAX_REASON:
+            raise InputError(f"control document {root}/{name}", "does not hold the mark of this broker")
+        found[mark.broker] = (mark, record.version)
+    return dict(sorted(found.items()))
+
+
+def cordon_reasons(store: ControlStore, cluster_id: str) -> dict[int, str]:
+    """Why brokers are cordoned, by id."""
+    return {broker: mark.reason for broker, (mark, _) in read_cordons(store, cluster_id).items()}
+
+
+def mark_cordoned(
+    snapshot: ClusterSnapshot,
+    open_store: Callable[[], ControlStore] | None,
+    warn: Callable[[str], object],
+    admin: ClusterAdmin | None = None,
+) -> ClusterSnapshot:
+    """The cluster with the marks of `broker cordon`, for planners.
+
+    Where the store cannot be read `warn` gets a line that says so: no mark is known then. With `admin` brokers count as
+    well whose log dirs Kafka has all cordoned: for snapshots without log dirs. One request a broker.
+    """
+    marked: dict[int, str] = {}
+    if admin is not None:
+        marked = _cordoned_by_kafka(admin, [b.id for b in snapshot.brokers if b.is_alive])
+    try:
+        marked |= cordon_reasons(open_store(), snapshot.cluster_id) if open_store is not None else {}
+    except (OperationFailedError, TryLaterError, UsageError) as error:
+        warn(f"it is not known which brokers are cordoned, plans may use them: {error.message}")
+    known = {b.id for b in snapshot.brokers}
+    cordoned = {b: reason for b, reason in sorted(marked.items()) if b in known}
+    return replace(snapshot, cordoned=cordoned) if cordoned else snapshot
+
+
+def _cordoned_by_kafka(admin: ClusterAdmin, alive: Collection[int]) -> dict[int, str]:
+    """The brokers that use a `cordoned.log.dirs` which names all their log dirs; silent ones are absent."""
+    found = {}
+    keys = [CORDONED_DIRS, "log.dirs", "log.dir"]
+    for broker, values in (admin.broker_settings(alive, keys) if alive else {}).items():
+        shut = set(filter(None, values.get(CORDONED_DIRS, "").split(",")))
+        dirs = set(filter(None, (values.get("log.dirs") or values.get("log.dir") or "").split(",")))
+        if "*" in shut or (dirs and dirs <= shut):
+            found[broker] = CORDONED_DIRS
+    return found
 
 
 def _kind(store: ControlStore, folder: str) -> dict[str, dict[str, str]]:

@@ -25,13 +25,14 @@ class Disks:
     """What the brokers' disks hold and may hold; bytes by broker id.
 
     `max_use` is the part of a disk that may be full after the plan, `head_room` bytes stay free besides. A broker
-    that is beyond that already may stay so, but gets nothing.
+    that is beyond that already may stay so, but gets nothing. `shut` brokers get nothing, whatever their dirs say.
     """
 
     storage: Mapping[int, BrokerStorage]
     log_dirs: Mapping[int, Sequence[DirStorage]]
     max_use: Fraction
     head_room: int = 0
+    shut: frozenset[int] = frozenset()
 
     def room(self, broker: int) -> int:
         """How many bytes the broker may take."""
@@ -46,8 +47,8 @@ class Disks:
         return max(0, free - kept)
 
     def receives(self, broker: int) -> bool:
-        """False when every log dir of the broker is cordoned or broken."""
-        return takes_copies(self.log_dirs.get(broker, ()))
+        """False when the broker, or every log dir of it, is cordoned or broken."""
+        return broker not in self.shut and takes_copies(self.log_dirs.get(broker, ()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

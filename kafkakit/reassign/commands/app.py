@@ -225,6 +225,7 @@ def _run_named(
     request = run_request(cli, named, plan.cluster_id, options)
     request = request if kept is None else kept.announced_by(request)
     dry_run, without_lease = options.consent.dry_run, options.rules.without_lease
+    options.others.require_quiet(cli, plan.cluster_id, dry_run=dry_run)
     with open_access(
         cli, f"reassign {verb}", cluster_id=plan.cluster_id, dry_run=dry_run, without_lease=without_lease
     ) as access:

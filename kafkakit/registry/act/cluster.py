@@ -21,6 +21,7 @@ from msgspec import msgpack
 
 from kafkakit.core.columns import without_collector
 from kafkakit.core.errors import KafkakitError, TryLaterError
+from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan_rules import topic_problem
 from kafkakit.ports.acting import Clock, pause
 from kafkakit.ports.admin import ClusterAdmin
@@ -42,6 +43,7 @@ from kafkakit.registry.decide.requests import (
     AnyRequest,
     BrokerRequest,
     CreateRequest,
+    Creation,
     Reply,
     TagBrokersRequest,
     TopicRequest,
@@ -71,11 +73,22 @@ Prepared = Callable[[float], ChangeResult]
 """Carries a call out until so many seconds of the monotonic clock; blocks, and may run beside others."""
 
 
+MarkCordoned = Callable[[ClusterSnapshot], ClusterSnapshot]
+"""Marks the brokers of a cluster that are cordoned: new topics leave them out."""
+
+
+def unmarked(snapshot: ClusterSnapshot) -> ClusterSnapshot:
+    """The cluster without marks."""
+    return snapshot
+
+
 class Writes:
     """Changes of tags and topics. Whether what they name exists is asked of the cluster: the inventory may be old."""
 
-    def __init__(self, admin: ClusterAdmin, tags: TagStore, clock: Clock, inventory: Inventory) -> None:
-        self._admin, self._tags, self._clock, self._inventory = admin, tags, clock, inventory
+    def __init__(
+        self, admin: ClusterAdmin, tags: TagStore, clock: Clock, inventory: Inventory, mark: MarkCordoned = unmarked
+    ) -> None:
+        self._admin, self._tags, self._clock, self._inventory, self._mark = admin, tags, clock, inventory, mark
         self._admin_lock = Lock()
         self._calls: Mapping[str, Callable[..., Prepared]] = {
             "CreateTopic": Writes._create_topic,
@@ -118,7 +131,7 @@ class Writes:
 
         def create(end_s: float) -> ChangeResult:
             with self._admin_lock:
-                now = self._brokers_now(creation.name)
+                now = self._brokers_now(creation)
                 brokers = tuple(now.brokers[broker] for broker in candidates(creation, now))
                 error = self._admin.create_topic(creation.name, place(creation, brokers, topics), creation.configs)
                 if error is not None:
@@ -132,14 +145,20 @@ class Writes:
 
         return create
 
-    def _brokers_now(self, topic: str) -> Inventory:
-        """An inventory with the brokers and their tags as they are now; `RpcError` if there is such a topic already."""
-        snapshot = self._admin.snapshot(now=self._clock.now(), topics=[topic], sizes=False)
+    def _brokers_now(self, creation: Creation) -> Inventory:
+        """An inventory with the brokers that may hold the topic, and their tags, as they are now.
+
+        `RpcError` if there is such a topic already, and for a cordoned broker that is named.
+        """
+        snapshot = self._mark(self._admin.snapshot(now=self._clock.now(), topics=[creation.name], sizes=False))
         # Without the right to describe it a name is listed as well, but without partitions.
         if any(found.partitions for found in snapshot.topics):
             raise fault("topic already exists")
         alive = [broker.id for broker in snapshot.brokers if broker.is_alive]
+        if named := sorted(set(creation.broker_ids).intersection(snapshot.cordoned)):
+            raise fault("invalid broker id", detail=f"cordoned: {', '.join(map(str, named))}")
         brokers = broker_facts(snapshot, self._admin.broker_settings(alive, VERSION_KEYS))
+        brokers = tuple(facts for facts in brokers if facts.id not in snapshot.cordoned)
         tags: TagTable = {ObjectKind.BROKER: self._tags.all(ObjectKind.BROKER, [])}
         found = Inventory()
         found.apply(InventoryChange(began_at=self._clock.now(), brokers=brokers, tags=tags))

@@ -16,7 +16,7 @@ from kafkakit.execution.act.journal_files import AuditLog
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import DataPlane
-from kafkakit.registry.act.cluster import InventoryReader, Writes
+from kafkakit.registry.act.cluster import InventoryReader, MarkCordoned, Writes, unmarked
 from kafkakit.registry.act.tag_store import TagStore
 from kafkakit.registry.decide.desired_tags import changed_meanwhile
 from kafkakit.registry.decide.inventory import Inventory, change_between
@@ -51,8 +51,9 @@ class LocalCalls:
         audit: AuditLog,
         caller: str,
         warn: Callable[[str], None],
+        mark: MarkCordoned = unmarked,
     ) -> None:
-        self._admin, self._tags, self._clock, self._data = admin, tags, clock, data
+        self._admin, self._tags, self._clock, self._data, self._mark = admin, tags, clock, data, mark
         self._audit, self._caller, self._warn = audit, caller, warn
         self._inventory = Inventory()
 
@@ -62,7 +63,7 @@ class LocalCalls:
         self._read_once()
         if rpc.is_read:
             return join_json([to_json(reply) for reply in answer_read(rpc.name, request, self._inventory)])
-        prepared = Writes(self._admin, self._tags, self._clock, self._inventory).prepare(
+        prepared = Writes(self._admin, self._tags, self._clock, self._inventory, self._mark).prepare(
             rpc.name, request, self._caller
         )
         return self._audited(

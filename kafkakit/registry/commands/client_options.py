@@ -244,6 +244,7 @@ class ObjectChoice:
 def open_local(cli: CliContext, place: TagPlace, stack: ExitStack, *, read_only: bool) -> RegistryClient:
     """The registry without a server: this process reads the cluster and changes the store of tags."""
     from kafkakit.cli.session import open_session
+    from kafkakit.execution.act.retrier import mark_cordoned
     from kafkakit.registry.act.local_calls import LIMIT_S, LocalCalls
     from kafkakit.registry.client import RegistryClient
 
@@ -258,6 +259,7 @@ def open_local(cli: CliContext, place: TagPlace, stack: ExitStack, *, read_only:
             open_audit_log(session),
             session.requester,
             cli.output.warn,
+            lambda snapshot: mark_cordoned(snapshot, lambda: session.control_view, cli.output.warn, session.admin),
         )
     )
 

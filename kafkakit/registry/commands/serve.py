@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.session import ClusterSession
     from kafkakit.config.security import Security
+    from kafkakit.core.model import ClusterSnapshot
     from kafkakit.execution.act.journal_files import AuditLog
     from kafkakit.execution.act.leases import Lease
     from kafkakit.ports.services import RpcListener, TokenVerifier
@@ -427,6 +428,7 @@ def open_service(
     audit_log: Path | None,
 ) -> Endpoints:
     """The service on the session's cluster, in both versions."""
+    from kafkakit.execution.act.retrier import mark_cordoned
     from kafkakit.registry.act.cluster import Writes
     from kafkakit.registry.act.local_calls import translate_offsets, translate_with_intervals
     from kafkakit.registry.act.service import RegistryService, ServicePorts
@@ -436,7 +438,12 @@ def open_service(
     from kafkakit.wiring import registry_codec, threads_of_requests
 
     tags = place.open(session, limits.rates.timeout_s)
-    writes = Writes(session.admin, tags, session.clock, inventory)
+    warn = session.cli.output.warn
+
+    def mark(snapshot: ClusterSnapshot) -> ClusterSnapshot:
+        return mark_cordoned(snapshot, lambda: session.control_view, warn, session.admin)
+
+    writes = Writes(session.admin, tags, session.clock, inventory, mark)
     ports = ServicePorts(
         codec=registry_codec(),
         writes=writes,

@@ -123,6 +123,7 @@ class StatusSources:
     lint: Callable[[str], LintSummary | None] = field(default=lambda cluster_id: None)
     operations: Callable[[str], tuple[OpenOperation, ...]] = field(default=lambda cluster_id: ())
     sandbox: str = ""
+    cordoned: Callable[[str], Mapping[int, str]] = field(default=lambda cluster_id: {})
     pods: Callable[[], ClusterPods] | None = None
 
 
@@ -222,6 +223,7 @@ class StatusReader:
             certificates=of_certificates.result(),
             lint=others.lint,
             operations=others.operations,
+            cordoned=others.cordoned,
             parts=tuple(part for n in (0, 4, 5, 1, 2, 3) for part in parts[n].parts),
             took_ms=round((clock.monotonic() - began_s) * 1000),
         )
@@ -376,6 +378,7 @@ class StatusReader:
             services=parts.read(PartName.SERVICES, lambda: sources.services(info.cluster_id)),
             lint=parts.read(PartName.LINT, lambda: sources.lint(info.cluster_id)),
             operations=parts.read(PartName.STREAMS, lambda: sources.operations(info.cluster_id)),
+            cordoned=parts.read(PartName.SERVICES, lambda: sources.cordoned(info.cluster_id)),
         )
 
 
@@ -392,6 +395,7 @@ class _Others:
     services: tuple[SeenService, ...] | None = None
     lint: LintSummary | None = None
     operations: tuple[OpenOperation, ...] | None = None
+    cordoned: Mapping[int, str] | None = None
 
 
 class PartReader:

@@ -208,17 +208,21 @@ def topic_alter(
 def _grow(cli: CliContext, request: PlaceRequest, consent: Consent, *, settings: dict[str, str], is_new: bool) -> int:
     from dataclasses import replace
 
-    from kafkakit.cli.session import finish, open_access
+    from kafkakit.broker.api_act import open_records, without_leaving
+    from kafkakit.cli.session import finish, open_access, open_session
     from kafkakit.core.errors import OperationFailedError, UsageError
     from kafkakit.core.quantities import count_of
     from kafkakit.status.decide.objects import TopicChange
     from kafkakit.status.report.objects import topic_change_report
     from kafkakit.topicmappr.api import decide_place
+    from kafkakit.wiring import write_file
 
     command = "topic create" if is_new else "topic alter"
-    with open_access(cli, command, dry_run=consent.dry_run) as access:
-        admin = access.admin
+    with open_access(cli, command, dry_run=consent.dry_run) as access, open_session(cli, read_only=True) as reading:
+        admin, state_dir = access.admin, cli.settings.state_dir
         snapshot = admin.snapshot(now=access.clock.now(), sizes=False)
+        records = open_records(state_dir, snapshot.cluster_id, write_file, access.clock, lambda: reading.control_view)
+        snapshot = without_leaving(snapshot, records, cli.output, cli.program, admin=admin)
         present = next((topic for topic in snapshot.topics if topic.name == request.topic), None)
         if is_new and present is not None:
             raise UsageError(f"topic {request.topic} exists already")

@@ -370,6 +370,7 @@ def cluster_sources(
     from kafkakit.cli.session import open_session
     from kafkakit.core.errors import InputError
     from kafkakit.execution.act.leases import LeaseReader
+    from kafkakit.execution.act.retrier import cordon_reasons
     from kafkakit.execution.act.run_journal import KnownRuns
     from kafkakit.status.act.reading import PART_LIMIT_S, StatusSources, lint_result, operations_of, services_of
 
@@ -409,6 +410,7 @@ def cluster_sources(
         is_deep=request.deep,
         limits=request.lag_limits(settings),
         ignore=request.ignored(settings),
+        cordoned=lambda cluster_id: cordon_reasons(session.control_view, cluster_id),
         services=lambda cluster_id: services_of(session.control_view, wiring.system_clock(), cluster_id, life_of),
         certificate_until=(lambda host, port: wiring.certificate_end(host, port, PART_LIMIT_S, security))
         if security.protocol.uses_tls

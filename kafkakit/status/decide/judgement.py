@@ -61,6 +61,7 @@ from kafkakit.status.decide.surroundings import (
     OpenOperation,
     SeenService,
     certificate_findings,
+    cordon_findings,
     disk_findings,
     moves_words,
     quorum_findings,
@@ -124,8 +125,8 @@ class ClusterReading:
     `measured` is what a lag monitor found, which `lag` has joined with what is seen now. `services` are kafkakit's own
     that ever led; `versions` has the protocol version of each broker before Kafka 4, `metadata` is of KRaft.
     `pods` are what a file of Kubernetes holds of its brokers. `sandbox` names the sandbox that it is, whose brokers
-    kafkakit can start; empty for other clusters. `is_whole`: no topic is hidden for want of rights, which is made sure
-    of where it matters.
+    kafkakit can start; empty for other clusters. `is_whole`: no topic is hidden for want of rights, made sure of where
+    it matters. `cordoned` brokers come with the reason.
     """
 
     profile: str
@@ -148,6 +149,7 @@ class ClusterReading:
     certificates: Mapping[int, datetime] | None = None
     lint: LintSummary | None = None
     operations: tuple[OpenOperation, ...] | None = None
+    cordoned: Mapping[int, str] | None = None
     pods: ClusterPods | None = None
     program: str = "kafkakit"
     sandbox: str = ""
@@ -632,8 +634,6 @@ class _Judge:
         first = _rates(rates[idle[0]])
         return f"{few_of(idle)} at {first}" if len({_rates(rates[b]) for b in idle}) == 1 else f"{few_of(idle)}"
 
-    # -- groups, certificates, files
-
     def _of_groups(self) -> Iterator[Finding]:
         reading = self._reading
         return GroupTrouble(
@@ -668,6 +668,7 @@ class _Judge:
     def _of_files(self) -> Iterator[Finding]:
         lint = self._reading.lint
         errors = () if lint is None else lint.errors
+        yield from cordon_findings(self._reading.cordoned or {}, lambda broker: self._show("broker describe", broker))
         for part in self._reading.ignore.split(LINT.name, errors, errors):
             if lint is not None and part:
                 age = format_rough_time((self._reading.at - lint.at).total_seconds())

@@ -30,6 +30,7 @@ DIR_OFFLINE = Rule("dir-offline", Severity.ERROR, "all log dirs are online")
 DISK = Rule("disk", Severity.WARNING, "disks have room")
 SERVICE_STOPPED = Rule("service-stopped", Severity.WARNING, "services that are needed run")
 CERTIFICATE = Rule("certificate", Severity.WARNING, "certificates do not end soon")
+CORDONED = Rule("cordoned", Severity.NOTE, "brokers take new replicas")
 VERSIONS = Rule("versions", Severity.NOTE, "all brokers run one version, and use all of it")
 
 
@@ -262,3 +263,11 @@ def disk_findings(
                 message += f"; {growth.words}" if growth is not None else ""
                 hint = growth.command if growth is not None else show(number)
                 yield Rule(DISK.name, severity, DISK.about).finding(where, message, hint)
+
+
+def cordon_findings(cordoned: Mapping[int, str], show: Callable[[str], str]) -> Iterator[Finding]:
+    """The brokers that `broker cordon` keeps new replicas off, each with its reason."""
+    for broker, reason in sorted(cordoned.items()):
+        why = f": {sanitize(reason)}" if reason else ""
+        message = f"{broker} is cordoned and gets no new replica{why}"
+        yield CORDONED.finding(f"broker {broker}", message, show(str(broker)))

@@ -314,15 +314,19 @@ def brokers_report(status: ClusterStatus) -> Report:
         command="broker list",
         data={
             "brokers": [
-                {**attributes(row, *_BROKER_FIELDS), **({"pod": _pod_data(found.get(row.id))} if more else {})}
+                {**_broker_data(status, row), **({"pod": _pod_data(found.get(row.id))} if more else {})}
                 for row in status.brokers
             ]
         },
         sections=(
             ResultTable((*head, *more), [(*broker_cells(status, row), *of_pods[row.id]) for row in status.brokers]),
+            Remarks("note", () if status.reading.cordoned is not None else [_CORDONS_UNKNOWN]),
             *_pod_remarks(status),
         ),
-        table=ResultTable((*_BROKERS, *more), tuple((*_broker_line(row), *of_pods[row.id]) for row in status.brokers)),
+        table=ResultTable(
+            (*_BROKERS, "cordoned", *more),
+            tuple((*_broker_line(status, row), *of_pods[row.id]) for row in status.brokers),
+        ),
         names=tuple(str(row.id) for row in status.brokers),
     )
 
@@ -409,8 +413,28 @@ def _pod_sections(status: ClusterStatus, broker: int) -> Iterator[Part]:
 _BROKER_FIELDS = ("id", *_BROKERS[1:])
 
 
-def _broker_line(row: BrokerStatus) -> tuple[object, ...]:
-    return tuple(getattr(row, name) for name in _BROKER_FIELDS)
+_CORDONS_UNKNOWN = "the control store was not read: it is not known which brokers are cordoned"
+
+
+def _broker_line(status: ClusterStatus, row: BrokerStatus) -> tuple[object, ...]:
+    return (*(getattr(row, name) for name in _BROKER_FIELDS), _cordon_of(status, row))
+
+
+def _broker_data(status: ClusterStatus, row: BrokerStatus) -> dict[str, object]:
+    return {**attributes(row, *_BROKER_FIELDS), "cordoned": _cordon_of(status, row)}
+
+
+def _cordon_of(status: ClusterStatus, row: BrokerStatus) -> str | None:
+    """Why the broker is cordoned, by its mark or by Kafka's own setting; None if it is not, or not known to be."""
+    reading = status.reading
+    dirs = reading.disks[row.id].log_dirs if reading.disks and row.id in reading.disks else ()
+    if row.id in (reading.cordoned or {}):
+        return (reading.cordoned or {})[row.id]
+    return "cordoned.log.dirs" if dirs and all(d.cordoned for d in dirs) else None
+
+
+def _state_cell(status: ClusterStatus, row: BrokerStatus) -> str:
+    return row.state if _cordon_of(status, row) is None else f"{row.state},cordoned"
 
 
 def broker_cells(status: ClusterStatus, row: BrokerStatus) -> tuple[object, ...]:
@@ -420,7 +444,8 @@ def broker_cells(status: ClusterStatus, row: BrokerStatus) -> tuple[object, ...]
     no_throttle = "-" if is_read(reading, row, PartName.THROTTLES) else _UNKNOWN
     no_end = "-" if is_read(reading, row, PartName.CERTIFICATES) else _UNKNOWN
     return (
-        row.id, row.rack or "-", row.state, _number(row.leaders), _number(row.replicas), _number(row.short),
+        row.id, row.rack or "-", _state_cell(status, row),
+        _number(row.leaders), _number(row.replicas), _number(row.short),
         _UNKNOWN if row.fullest is None else format_percent(row.fullest), _size(free),
         row.throttle or no_throttle, no_end if until is None else f"{max(0, (until - reading.at).days)} d",
     )  # fmt: skip
@@ -434,6 +459,11 @@ def broker_report(status: ClusterStatus, row: BrokerStatus, facts: BrokerDetail 
         f"broker {row.id}{rack}: {row.state}; leads {_number(row.leaders)} of {_number(row.replicas)} replicas, "
         f"{_number(row.short)} not in sync"
     ]
+    reason = _cordon_of(status, row)
+    if reason is not None:
+        sections.append(f"cordoned{f' ({sanitize(reason)})' if reason else ''}: gets no new replica")
+    elif status.reading.cordoned is None:
+        sections.append(Remarks("note", [_CORDONS_UNKNOWN]))
     own = [f for f in status.findings if f.where.split()[:2] == ["broker", str(row.id)]]
     sections += [f"{f.severity.value}: {f.message}" for f in own if f.severity is not Severity.NOTE]
     if facts is None or facts.dirs.error:
@@ -463,13 +493,15 @@ def broker_report(status: ClusterStatus, row: BrokerStatus, facts: BrokerDetail 
         sections.append(Section("set while it runs:", settings))
     sections += _pod_sections(status, row.id)
     following = shell_command("broker rejoin", str(row.id), program=program)
-    if row.state == "alive":
+    if reason is not None and row.id in (status.reading.cordoned or {}):
+        following = shell_command("broker uncordon", str(row.id), program=program)
+    elif row.state == "alive":
         following = shell_command("broker drain", str(row.id), program=program, dry_run=True)
     sections += ["", NextCommands([str(following)])]
     return Report(
         command="broker describe",
         data={
-            **attributes(row, *_BROKER_FIELDS),
+            **_broker_data(status, row),
             "findings": [attributes(f, "rule severity message") for f in own],
             "log_dirs": None if facts is None or facts.dirs.error
             else [attributes(d, "path total_bytes usable_bytes cordoned error") for d in facts.dirs.log_dirs],
@@ -477,7 +509,7 @@ def broker_report(status: ClusterStatus, row: BrokerStatus, facts: BrokerDetail 
             **({} if status.reading.pods is None else {"pod": _pod_data(status.reading.pods.pods.get(row.id))}),
         },
         sections=sections,
-        table=ResultTable(_BROKERS, (_broker_line(row),)),
+        table=ResultTable((*_BROKERS, "cordoned"), (_broker_line(status, row),)),
     )  # fmt: skip
 
 

@@ -182,6 +182,8 @@ def _brokers(cluster: ClusterStatus) -> str:
     alive = [row for row in rows if row.state in ("alive", "hangs")]
     racks = {row.rack for row in alive if row.rack}
     text = f"{len(alive)} of {len(rows)} alive" + (f" in {count_of(len(racks), 'rack')}" if racks else "")
+    if cordoned := sorted(cluster.reading.cordoned or {}):
+        text += f"; cordoned: {few_of(cordoned)}"
     leaders = [row.leaders for row in alive if row.leaders is not None]
     if leaders and sum(leaders):
         text += f"; leaders {min(leaders):,} to {max(leaders):,} each (even: {round(mean(leaders)):,})"

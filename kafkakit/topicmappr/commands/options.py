@@ -200,7 +200,9 @@ def _left_out(
     cli, records = cli_context(ctx), None
     cli.cluster_id = snapshot.cluster_id
     if is_live:
-        records = open_records(cli.settings.state_dir, snapshot.cluster_id, write_file, session.clock)
+        records = open_records(
+            cli.settings.state_dir, snapshot.cluster_id, write_file, session.clock, lambda: session.control_view
+        )
     return without_leaving(snapshot, records, cli.output, cli.program)
 
 

@@ -272,7 +272,7 @@ def _by_count(inputs: AuditInputs, valid: bool) -> Yardstick:
 
 
 def _disks(sizes: Sizes, request: MapAuditRequest) -> Disks:
-    return Disks(storage=sizes.brokers, log_dirs=sizes.log_dirs, max_use=request.max_disk_use)
+    return Disks(storage=sizes.brokers, log_dirs=sizes.log_dirs, max_use=request.max_disk_use, shut=sizes.cordoned)
 
 
 def _ranges(

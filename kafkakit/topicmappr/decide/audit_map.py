@@ -69,7 +69,7 @@ class AuditCase:
     """The scope's rows by topic and number, entries for partitions that do not exist, and the brokers.
 
     `live` are alive, `known` registered in any state; `even` should be balanced. `rules` are for the version.
-    `usual_min_isr` is that of topics without their own.
+    `usual_min_isr` is that of topics without their own. `cordoned` brokers have a mark.
     """
 
     rows: tuple[AuditedPartition, ...]
@@ -80,6 +80,7 @@ class AuditCase:
     even: tuple[int, ...]
     rules: Mapping[str, Rule]
     usual_min_isr: int
+    cordoned: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +122,7 @@ def case_of(snapshot: ClusterSnapshot, reading: MapReading, request: MapAuditReq
         even=_even_brokers(rows, live, request),
         rules=rules_for(snapshot.kafka_version),
         usual_min_isr=snapshot.usual_min_isr,
+        cordoned=frozenset(snapshot.cordoned),
     )
 
 
@@ -391,7 +393,7 @@ def map_issues(reading: MapReading, case: AuditCase) -> Iterator[Issue]:
 
 def list_issues(case: AuditCase, rule: SpreadRule) -> Iterator[Issue]:
     """Faults of the lists, partition by partition. O(replicas)."""
-    closed = frozenset(b.id for b in case.live.values() if _is_closed(b))
+    closed = frozenset(b.id for b in case.live.values() if b.id in case.cordoned or _is_closed(b))
     for row in case.rows:
         if row.entry is not None:
             yield from _entry_issues(row, case)

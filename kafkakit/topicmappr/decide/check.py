@@ -306,7 +306,7 @@ def dir_states(subject: CheckInput, broker: int, dirs: tuple[DirStorage, ...]) -
             replaced = subject.hints.repair(broker)
             hint = f"repair the disk and restart broker {broker}; to replace what is in it meanwhile: {replaced}"
             yield make_finding("failed-dir", where, f"is offline: {d.error}", hint)
-        elif d.cordoned and d.replicas:
+        elif d.cordoned and d.replicas and broker not in subject.snapshot.cordoned:  # a cordoned broker keeps its own
             text = f"is cordoned and holds {count_of(d.replicas, 'replica')} ({format_bytes(d.replica_bytes)})"
             yield make_finding("cordoned-dir", where, text, str(subject.hints.empty_dir(broker, d.path)), d.replicas)
 

@@ -117,7 +117,7 @@ def fill_by_bytes(
     rows = [i for i in sorted(drain.openings) if i not in unfit]
     partitions = tuple(drain.scope.partitions[i] for i in rows)
     sizes = storage_of(snapshot, facts, brokers=drain.receivers, partitions=[p.key for p in partitions])
-    disks = Disks(storage=sizes.brokers, log_dirs=sizes.log_dirs, max_use=Fraction(1))
+    disks = Disks(storage=sizes.brokers, log_dirs=sizes.log_dirs, max_use=Fraction(1), shut=sizes.cordoned)
     size = tuple(p.size_bytes or 0 for p in partitions)
     task = RebuildTask(
         problem=PlacementProblem(partitions, drain.receivers, drain.pool.racks, drain.grouping.rule),
@@ -416,8 +416,7 @@ def receivers_of(pool: BrokerPool, leaving: frozenset[int], listed: BrokerList |
             raise UsageError(f"--to: broker {broker} {known}")
         if broker in pool.excluded:
             raise UsageError(f"broker {broker} is named by both --to and {RECEIVERS}")
-        if broker in pool.closed:
-            raise UsageError(f"--to: every log dir of broker {broker} is cordoned or broken")
+        pool.refuse_closed("--to", (broker,))
     return pool.receiving(listed.ids)
 
 

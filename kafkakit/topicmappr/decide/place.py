@@ -251,9 +251,7 @@ def _brokers(pool: BrokerPool, request: PlaceRequest) -> tuple[int, ...]:
         raise UsageError(
             f"--brokers: {few_of(wrong)} not alive in this cluster", hint=f"alive: {few_of(sorted(pool.live))}"
         )
-    closed = [b for b in listed if b in pool.closed]
-    if closed:
-        raise UsageError(f"--brokers: every log dir of {few_of(closed)} is cordoned or broken")
+    pool.refuse_closed("--brokers", listed)
     return pool.receiving(listed)
 
 

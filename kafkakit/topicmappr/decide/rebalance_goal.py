@@ -368,6 +368,7 @@ def layout_of(
         log_dirs=sizes.log_dirs,
         max_use=request.max_disk_use,
         head_room=request.head_room_bytes,
+        shut=sizes.cordoned,
     )
     takers = [b for b in change.targets if disks.receives(b)]
     layout = lay_out(

@@ -81,7 +81,7 @@ def place_stored(
     _refuse_unheard_of(snapshot, problem)
     sizes = storage_of(snapshot, facts, brokers=problem.targets, partitions=[p.key for p in problem.partitions])
     problem = replace(problem, minimize=Minimize.BYTES)
-    disks = Disks(storage=sizes.brokers, log_dirs=sizes.log_dirs, max_use=Fraction(1))
+    disks = Disks(storage=sizes.brokers, log_dirs=sizes.log_dirs, max_use=Fraction(1), shut=sizes.cordoned)
     task = make_task(problem, disks, factor=factor, forced=forced)
     _refuse_beyond_exact(task, factor)
     lists, found, chosen = place_task(task, watch)

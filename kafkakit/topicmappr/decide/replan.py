@@ -420,7 +420,13 @@ def _world(places: Places, goal: PlanGoal, sizes: Sizes, start: Lists) -> Replan
             copies = row.partition.replica_bytes
             # A copy that is being made counts as far as it has come; used bytes count it so too.
             held[b] = held.get(b, 0) + (copies.get(b, 0) if copies and b in row.partition.adding else weight)
-    disks = Disks(storage=sizes.brokers, log_dirs=sizes.log_dirs, max_use=goal.max_use, head_room=goal.head_room)
+    disks = Disks(
+        storage=sizes.brokers,
+        log_dirs=sizes.log_dirs,
+        max_use=goal.max_use,
+        head_room=goal.head_room,
+        shut=sizes.cordoned,
+    )
     banded = goal.kind is GoalKind.BAND
     now = _with_old_room(bytes_now(held, disks, places.brokers, by_free=not banded), places, weights)
     table = places.table(start, weights, now)

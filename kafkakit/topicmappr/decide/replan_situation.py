@@ -418,7 +418,7 @@ def places_of(plan: Plan, snapshot: ClusterSnapshot, situation: Situation, goal:
     rows = situation.rows
     if not goal.seen:  # racks and states of brokers were not to be looked at
         every = frozenset(b for row in rows for b in (*row.live, *row.start)) | {b.id for b in plan.brokers}
-        alive, racks, usable = every, dict[int, str | None](), every
+        alive, racks, usable = every, dict[int, str | None](), every - frozenset(snapshot.cordoned)
     else:
         alive, racks, usable = situation.alive, dict(situation.racks), frozenset(pool_of(snapshot).receiving())
     rules = plan.rules or PlacementRules(min_rack_ids=goal.min_rack_ids)

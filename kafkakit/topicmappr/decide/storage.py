@@ -33,7 +33,8 @@ class Sizes:
     """What is known of sizes and disks, all in bytes.
 
     `partition_bytes` is the largest known copy of each partition asked for, `brokers` has every broker,
-    `log_dirs` those that told their log dirs, `facts` go into the plan, `warnings` to the operator.
+    `log_dirs` those that told their log dirs, `facts` go into the plan, `warnings` to the operator. `cordoned` brokers
+    have a mark.
     """
 
     partition_bytes: Mapping[TopicPartition, int]
@@ -42,6 +43,7 @@ class Sizes:
     facts: StorageFacts
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    cordoned: frozenset[int] = frozenset()
 
 
 def storage_facts(snapshot: ClusterSnapshot, reading: StorageReading | None = None) -> StorageFacts:
@@ -139,6 +141,7 @@ def storage_of(
         facts=facts,
         notes=disks.notes_on(frozenset(b.id for b in requested)),
         warnings=disks.warnings_on(frozenset(b.id for b in requested)),
+        cordoned=frozenset(snapshot.cordoned),
     )
 
 

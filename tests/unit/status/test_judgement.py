@@ -76,6 +76,7 @@ def healthy(**changes: Any) -> ClusterReading:
         rates={},
         groups=(),
         lag=(),
+        cordoned={},
         program="kafkakit --profile prod",
     )
     return replace(reading, **changes)

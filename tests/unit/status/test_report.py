@@ -7,16 +7,24 @@ from datetime import timedelta
 import pytest
 
 from kafkakit.cli.output import OutputFormat, colored_text, format_result
-from kafkakit.core.cluster_facts import GroupListing, GroupState, GroupType
+from kafkakit.core.cluster_facts import BrokerLogDirs, GroupListing, GroupState, GroupType
 from kafkakit.core.findings import FailOn, Severity
 from kafkakit.core.lease import Holder, LeaseRecord
 from kafkakit.core.model import LogDir, TopicPartition
 from kafkakit.status.decide.delays import GroupDelay, MeasuredDelays
 from kafkakit.status.decide.history import StatusHistory, with_reading
 from kafkakit.status.decide.ignore import parse_ignored
-from kafkakit.status.decide.judgement import CHECKS, ClusterReading, ClusterStatus, Part, PartName, judge_cluster
+from kafkakit.status.decide.judgement import (
+    CHECKS,
+    ClusterReading,
+    ClusterStatus,
+    Health,
+    Part,
+    PartName,
+    judge_cluster,
+)
 from kafkakit.status.decide.surroundings import SeenService, ServiceName
-from kafkakit.status.report.objects import brokers_report
+from kafkakit.status.report.objects import broker_report, brokers_report
 from kafkakit.status.report.status import nagios_report, status_report, watch_line
 from tests.unit.status.test_judgement import NOW, P7, disk, down, health, healthy, state
 
@@ -207,3 +215,24 @@ def test_a_list_of_brokers_shows_what_was_not_read_as_unknown_and_no_certificate
     denied = (Part(name=PartName.THROTTLES, error="denied"), Part(name=PartName.CERTIFICATES, error="no answer"))
     assert cells(healthy(parts=denied, rates=None)) == [["?", "?"]] * 3
     assert cells(healthy(certificates={1: NOW + timedelta(days=12)}))[0] == ["12", "d"]
+
+
+def test_a_cordoned_broker_shows_in_list_page_and_status_with_its_reason() -> None:
+    status = judge_cluster(healthy(cordoned={2: "disk \x1b[2J swap"}))
+    shown = brokers_report(status)
+    assert [line.split()[:3] for line in shown.text.splitlines()[1:]] == [
+        ["1", "a", "alive"],
+        ["2", "b", "alive,cordoned"],
+        ["3", "c", "alive"],
+    ]
+    assert [row["cordoned"] for row in shown.data["brokers"]] == [None, "disk \x1b[2J swap", None]  # type: ignore[attr-defined]
+    page = broker_report(status, status.brokers[1], None).text
+    assert "cordoned (disk \\x1b[2J swap): gets no new replica" in page
+    assert page.splitlines()[-1] == "kafkakit --profile prod broker uncordon 2"
+    assert "3 of 3 alive in 3 racks; cordoned: 2;" in text_of(healthy(cordoned={2: ""}))
+    (found,) = [f for f in status.findings if f.rule == "cordoned"]
+    assert (found.severity, found.where, status.health) == (Severity.NOTE, "broker 2", Health.OK)
+    unknown = brokers_report(judge_cluster(healthy(cordoned=None)))
+    assert "it is not known which brokers are cordoned" in unknown.text
+    shut = BrokerLogDirs(broker=3, log_dirs=(LogDir(path="/d", cordoned=True),))
+    assert "3  c     alive,cordoned" in brokers_report(judge_cluster(healthy(disks={3: shut}))).text

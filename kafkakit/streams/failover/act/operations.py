@@ -134,7 +134,7 @@ def run_parts(
         routes=RouteStore(ports.store),
         journals=OperationJournals(ports.store, clock, stream, on_line),
         observer=OperationObserver(ports.open_cluster, clients, clock, references),
-        effects=Effects(ports.open_cluster, clock, guard, ports.reporter),
+        effects=Effects(ports.open_cluster, clock, guard, ports.reporter, ports.store),
         records=OldRecords(ports.open_cluster, clock, guard, ports.timeout_s),
         clock=clock,
         reporter=ports.reporter,

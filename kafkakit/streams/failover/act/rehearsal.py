@@ -25,6 +25,7 @@ from kafkakit.core.errors import (
 from kafkakit.core.lease import LEASE_DOCUMENT
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.execution.act.leases import GuardedAdmin
+from kafkakit.execution.act.retrier import mark_cordoned
 from kafkakit.ports.acting import Clock, pause, wait_until
 from kafkakit.ports.data import ClusterClients
 from kafkakit.ports.stores import ControlStore
@@ -150,6 +151,8 @@ class ShadowStream:
         copies = [len(state.replicas) for state in cluster.admin.partition_states((like.topic,)).values()]
         shape = LaneShape(lane=lane, partitions=like.partitions, configs=own_settings(configs))
         snapshot = cluster.admin.snapshot(now=self._clock.now(), sizes=False)
+        # A store that does not answer needs no word here: the route is written to it next, and fails.
+        snapshot = mark_cordoned(snapshot, lambda: self._store, lambda line: None, cluster.admin)
         scope = PlacementScope(replication=max(copies, default=0) or None)
         planned = plan_on(snapshot, cluster.log, self._name, 1, (shape,), scope)
         admin = GuardedAdmin(cluster.admin, self._guard)

@@ -28,6 +28,7 @@ from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.text import shell_command
 from kafkakit.execution.act.journal_files import LineJournal, StoreLines
 from kafkakit.execution.act.leases import ClusterAccess, GuardedAdmin
+from kafkakit.execution.act.retrier import mark_cordoned
 from kafkakit.ports.acting import Clock, Reporter, pause
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import ClusterClients
@@ -100,11 +101,21 @@ CONFLICTS = 10
 
 
 class Effects:
-    """Changes clusters for one operation; `guard` is called before each change and raises once the lease is lost."""
+    """Changes clusters for one operation; `guard` is called before each change and raises once the lease is lost.
 
-    def __init__(self, open_cluster: OpenCluster, clock: Clock, guard: Callable[[], None], reporter: Reporter) -> None:
+    `store` is where the marks of cordoned brokers are.
+    """
+
+    def __init__(
+        self,
+        open_cluster: OpenCluster,
+        clock: Clock,
+        guard: Callable[[], None],
+        reporter: Reporter,
+        store: ControlStore | None = None,
+    ) -> None:
         self._open, self._clock, self._guard = open_cluster, clock, guard
-        self._reporter = reporter
+        self._reporter, self._store = reporter, store
 
     def create(self, operation: Failover, move: LaneMove, quota: int | None) -> str:
         """Create a target's topic, or take an empty one of its shape; returns its id once it can be seen.
@@ -117,7 +128,10 @@ class Effects:
         found = cluster.admin.cluster().cluster_id
         if found != operation.cluster_id:
             raise RefusedError(f"profile {profile} reaches cluster {found}, planned was {operation.cluster_id}")
+        store = self._store
+        open_store = None if store is None else lambda: store
         snapshot = cluster.admin.snapshot(now=self._clock.now(), sizes=False)
+        snapshot = mark_cordoned(snapshot, open_store, self._reporter.warn, cluster.admin)
         shape = LaneShape(lane=move.lane, partitions=move.partitions, configs=move.configs)
         scope = PlacementScope(replication=move.replication or None)
         planned = plan_on(snapshot, cluster.log, operation.stream, operation.topic_epoch, (shape,), scope)

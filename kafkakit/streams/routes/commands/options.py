@@ -215,8 +215,10 @@ class StreamSession:
 
         session = self.cluster(profile)
         state = session.admin.snapshot(now=session.clock.now(), sizes=False)
-        records = open_records(self.cli.settings.state_dir, state.cluster_id, write_file, session.clock)
-        state = without_leaving(state, records, self.cli.output, self.cli.program)
+        records = open_records(
+            self.cli.settings.state_dir, state.cluster_id, write_file, session.clock, lambda: session.control_view
+        )
+        state = without_leaving(state, records, self.cli.output, self.cli.program, admin=session.admin)
         return replace(state, tags=NO_TAGS.read(session)) if needs_tags else state
 
     @property
