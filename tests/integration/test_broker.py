@@ -210,7 +210,7 @@ def test_restart_check_and_gate_follow_a_broker_that_dies_and_returns(cluster: S
             closed = restart(cluster, "gate", str(second), "--timeout", "8s")
             assert closed.returncode == 75, closed.stdout + closed.stderr
             assert "the gate is closed" in closed.stderr
-            with cluster.hung():
+            with cluster.hung(first, second):
                 for words in ((str(second),), (str(last), "--starting")):
                     away = restart(cluster, "gate", *words, "--timeout", "4s")
                     assert (away.returncode, away.stdout) == (75, ""), away.stderr
