@@ -590,6 +590,9 @@ def test_restart_check_and_plan_of_a_snapshot_say_its_age(desk: BrokerDesk) -> N
         assert (ran.code, note in ran.stdout.splitlines()) == (0, True), ran.stdout + ran.stderr
     assert restart(desk, "check", "1").code == 1
     old = json.loads((desk.home.work / "s.json").read_bytes())
+    (desk.home.work / "s.json").write_text(json.dumps({**old, "taken_at": "2099-01-01T00:00:00Z"}))
+    skewed = desk.home.run("broker", "restart-check", "1", "--snapshot", "s.json")
+    assert (skewed.code, " ahead of this host's clock; controllers, and what has " in skewed.stdout) == (0, True)
     del old["min_isr"], old["topics"][0]["configs"]
     (desk.home.work / "s.json").write_text(json.dumps(old))
     unknown = desk.home.run("broker", "restart-check", "1", "--snapshot", "s.json")

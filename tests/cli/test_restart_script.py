@@ -2,18 +2,26 @@
 
 import json
 import os
+import re
 import shlex
+import socket
 import subprocess
+import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from kafkakit.core.errors import TryLaterError
 from tests.fakes.admin import FakeCluster
+from tests.places import ROOT
 from tests.rigs import kubectl
 from tests.rigs.command_line import ClusterDesk, Ran
 from tests.rigs.printed_commands import refusal_of_line
+
+kubernetes_validate: Any = pytest.importorskip("kubernetes_validate")
 
 ON_DELETE = ("--script", "on-delete", "--statefulset", "kafka", "--namespace", "data")
 PARTITION = ("--script", "partition", "--statefulset", "kafka")
@@ -242,3 +250,57 @@ def test_a_gate_for_a_starting_broker_waits_for_the_others_only(desk: ClusterDes
     desk.cluster.revive(4)
     desk.cluster.fail_next("snapshot", TryLaterError("no broker answers"), times=1000)
     assert gate("1", "--starting").code == 75
+
+
+def test_a_gate_ends_with_75_at_an_address_that_swallows_packets(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.socket())
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(4):  # the queue is full: what comes now gets no answer at all
+            client = stack.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(listener.getsockname())
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        for words in (("1",), ("1", "--starting")):
+            ran = subprocess.run(
+                [sys.executable, "-m", "kafkakit", "-B", address, "broker", "restart-gate", *words, "--timeout", "4s"],
+                env={**os.environ, "XDG_STATE_HOME": str(tmp_path)},
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=120,
+            )
+            assert (ran.returncode, ran.stdout) == (75, ""), ran.stderr
+
+
+def fragment() -> Any:
+    (text,) = re.findall(r"^```yaml\n(.*?)^```$", (ROOT / "docs/restarts.md").read_text("utf-8"), re.M | re.S)
+    return yaml.safe_load(text)
+
+
+@pytest.mark.parametrize("version", ["1.30", "1.37"])
+def test_the_manifest_of_hooks_is_valid(version: str) -> None:
+    kubernetes_validate.validate(fragment(), version, strict=True)
+    wrong = fragment()
+    wrong["spec"]["template"]["spec"]["containers"][0]["lifecycle"]["preStopp"] = {}
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(wrong, version, strict=True)
+
+
+@pytest.mark.parametrize(("code", "expected"), [(0, 0), (75, 0), (2, 1), (1, 1)])
+def test_the_commands_of_hooks_run_as_they_stand(tmp_path: Path, code: int, expected: int) -> None:
+    program = tmp_path / "kafkakit"
+    program.write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/log\nexit {code}\n', "utf-8")
+    program.chmod(0o755)
+    pod = fragment()["spec"]["template"]["spec"]
+    init = pod["initContainers"][0]["command"]
+    hook = pod["containers"][1]["lifecycle"]["preStop"]["exec"]["command"]
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "HOSTNAME": "kafka-3"}
+    assert subprocess.run(init, env=env, check=False).returncode == expected
+    there = [word.replace("/gate", str(tmp_path)) for word in hook]
+    assert subprocess.run(there, env=env, check=False).returncode == 0
+    assert (tmp_path / "done").exists(), "the broker ends whatever the gate says"
+    for line in (tmp_path / "log").read_text("utf-8").splitlines():
+        assert line.startswith("--profile prod broker restart-gate 1004 ")
+        assert not refusal_of_line(f"kafkakit {line}")

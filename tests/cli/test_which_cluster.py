@@ -256,6 +256,7 @@ autothrottle once --rate 5MB
 autothrottle explain --rate 5MB
 autothrottle show
 broker drain 1
+broker drain 1 --leaders-only
 broker replace 1 --with 2
 broker decommission 1
 broker rejoin 1

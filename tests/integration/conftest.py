@@ -53,7 +53,7 @@ class StartCluster(Protocol):
 # The files that take longest, first: the others fill what is left of the workers' time.
 LONGEST = (
     "test_stream_failover", "test_stream_failover_faults", "test_runbook_streams", "test_packages",
-    "test_runbook_failover",
+    "test_runbook_failover", "test_runbook_restart",
     "test_stream_moves", "test_runbooks_brokers", "test_stream_client", "test_autothrottle", "test_reassign_faults",
     "test_reassign_narrow_network", "test_config_rollout", "test_registry", "test_stream_faults",
     "test_stream_consumer", "test_reassign_lost", "test_stream_assigner", "test_runbooks", "test_demo",

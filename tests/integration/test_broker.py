@@ -212,6 +212,12 @@ def test_restart_check_and_gate_follow_a_broker_that_dies_and_returns(cluster: S
             closed = restart(cluster, "gate", str(second), "--timeout", "8s")
             assert closed.returncode == 75, closed.stdout + closed.stderr
             assert "the gate is closed" in closed.stderr
+            with cluster.hung(first, second):
+                for words in ((str(second),), (str(last), "--starting")):
+                    away = restart(cluster, "gate", *words, "--timeout", "4s")
+                    assert (away.returncode, away.stdout) == (75, ""), away.stderr
+            starts = restart(cluster, "gate", str(last), "--starting", "--timeout", "60s")
+            assert starts.returncode == 0, starts.stderr
         finally:
             cluster.restart(last)
         opened = restart(cluster, "gate", str(second), "--timeout", "200s")

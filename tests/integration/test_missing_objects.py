@@ -86,6 +86,7 @@ autothrottle set 10MB --broker 9999
 autothrottle remove --broker 9999
 autothrottle simulate --plan nosuch.json
 broker drain 9999
+broker drain 9999 --leaders-only
 broker replace 9999 --with 1001
 broker replace 1001 --with 9999
 broker rejoin 9999

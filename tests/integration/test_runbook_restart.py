@@ -16,6 +16,7 @@ from tests.integration.conftest import SandboxCluster
 from tests.integration.runbooks import blocks, run_blocks
 from tests.integration.test_reassign import settled
 from tests.integration.writers import traffic
+from tests.places import ROOT
 from tests.rigs import kubectl
 from tests.rigs.waiting import becomes
 
@@ -55,7 +56,7 @@ class IsrWatcher:
             for number, partition in found.items():
                 self.fewest[number] = min(self.fewest.get(number, 99), len(partition.isrs))
                 self.leaders.setdefault(number, set()).add(partition.leader)
-            time.sleep(0.05)
+            time.sleep(0.1)
 
 
 def states(cluster: SandboxCluster) -> dict[TopicPartition, PartitionState]:
@@ -72,10 +73,11 @@ def test_a_rolling_restart_under_load_loses_nothing(cluster6: SandboxCluster, tm
         assert admin.create_topic("strict", {0: ids[1:4]}, {"min.insync.replicas": "3"}) is None
     before = states(cluster6)
     assert {state.leader for state in before.values()} == set(ids)
-    replace = kubectl.of_sandbox(cluster6.store.root / "state.json", cluster6.name, first, cluster6.bootstrap_servers)
+    replace = kubectl.of_sandbox(cluster6.store.root, first, cluster6.bootstrap_servers)
     state = kubectl.place(tmp_path, "kafka", 6, replace=replace)
     env = {
         **cluster6.env,
+        "PYTHONPATH": str(ROOT),
         "PATH": f"{tmp_path}:{cluster6.env['PATH']}",
         "KAFKAKIT_PROFILE": cluster6.name,
         "STATEFULSET": "kafka",
@@ -86,7 +88,7 @@ def test_a_rolling_restart_under_load_loses_nothing(cluster6: SandboxCluster, tm
     steps = blocks("rolling-restart.md", undo=False)
     assert len(steps) == 6
     watcher = IsrWatcher(cluster6.bootstrap_servers, WRITTEN)
-    with traffic(cluster6, WRITTEN, len(lists)) as work, watcher.watching():
+    with traffic(cluster6, WRITTEN, len(lists), gap_s=0.1) as work, watcher.watching():
         done = run_blocks(steps, tmp_path, env)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "done: 6 of 6 pods replaced" in done.stdout

@@ -9,7 +9,6 @@ they lead before that, as clients see it, is a line of the file `led` each.
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -89,9 +88,9 @@ def replace_pods(path: Path, state: dict[str, Any], names: list[str]) -> None:
         subprocess.run([*os.environ["REPLACE"].split(), *names], check=True, stdout=sys.stderr)
 
 
-def of_sandbox(state: Path, name: str, first: int, bootstrap: str) -> str:
-    """The program for `replace` of a sandbox whose state is in a file; the broker of pod 0 is `first`."""
-    return f"{sys.executable} {Path(__file__).resolve()} --of-sandbox {state} {name} {first} {bootstrap}"
+def of_sandbox(folder: Path, first: int, bootstrap: str) -> str:
+    """The program for `replace` of a sandbox in a folder; the broker of pod 0 is `first`."""
+    return f"{sys.executable} -m tests.rigs.kubectl --of-sandbox {folder} {first} {bootstrap}"
 
 
 def led_by(brokers: list[int], bootstrap: str) -> list[str]:
@@ -107,29 +106,29 @@ def led_by(brokers: list[int], bootstrap: str) -> list[str]:
     return found
 
 
-def restart_brokers(state: Path, name: str, brokers: list[int]) -> None:
-    nodes = {each["node"]["id"]: each["process"] for each in load(state)["nodes"]}
-    for broker in brokers:
-        os.kill(nodes[broker]["pid"], signal.SIGTERM)
-    for broker in brokers:
-        while _runs(nodes[broker]["pid"]):
-            time.sleep(0.05)
-    for broker in brokers:
-        subprocess.run(["kafkakit", "sandbox", "restart", str(broker), "--name", name], check=True, stdout=sys.stderr)
+def restart_brokers(folder: Path, brokers: list[int]) -> None:
+    """Ask the brokers of a sandbox to end, wait until they have, and start them together."""
+    from kafkakit.sandbox import lifecycle
+    from kafkakit.sandbox.folders import Store
+    from kafkakit.wiring import this_machine
+    from tests.rigs.sandbox_cluster import SilentReporter
 
-
-def _runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+    store, machine = Store(root=folder, profiles=folder / "profiles"), this_machine(folder)
+    state = lifecycle.load_state(store)
+    nodes = [record for record in state.nodes[1:] if record.node.id in brokers]
+    machine.processes.kill([record.process for record in nodes if record.process is not None], graceful_s=120)
+    for record in nodes:
+        store.set_aside(record.node.log_file)
+        state = lifecycle.start_node(machine, store, state, record.node)
+    with SilentReporter().progress("") as progress:
+        lifecycle.wait_until_up(machine, store, state, brokers, progress)
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "--of-sandbox":
-        ids = [int(sys.argv[4]) + int(pod.rpartition("-")[2]) for pod in sys.argv[6:]]
+        ids = [int(sys.argv[3]) + int(pod.rpartition("-")[2]) for pod in sys.argv[5:]]
         with Path("led").open("a", encoding="utf-8") as led:
-            led.writelines(f"{each}\n" for each in led_by(ids, sys.argv[5]))
-        restart_brokers(Path(sys.argv[2]), sys.argv[3], ids)
+            led.writelines(f"{each}\n" for each in led_by(ids, sys.argv[4]))
+        restart_brokers(Path(sys.argv[2]), ids)
         raise SystemExit(0)
     raise SystemExit(main(Path(sys.argv[1]), sys.argv[2:]))

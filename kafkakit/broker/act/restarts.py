@@ -31,7 +31,7 @@ def read_restart_facts(session: ObservingSession, path: Path | None) -> RestartF
     table = restart_table(snapshot)
     if path is not None:
         age_s = (session.clock.now() - snapshot.taken_at).total_seconds()
-        return RestartFacts(snapshot=snapshot, table=table, age_s=max(0.0, age_s))
+        return RestartFacts(snapshot=snapshot, table=table, age_s=age_s)
     quorum = session.admin.quorum()
     active = session.admin.cluster().controller_id if quorum is None else quorum.leader
     return RestartFacts(snapshot=snapshot, table=table, quorum=quorum, controller=active)

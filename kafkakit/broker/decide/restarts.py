@@ -137,7 +137,8 @@ class RestartFacts:
     """What a decision about restarts rests on.
 
     `quorum` is None where controllers do not vote. `controller` is the broker or controller that is active, None where
-    that is not known. `age_s` is the age of a snapshot file, which has neither; None for the cluster as it is now.
+    that is not known. `age_s` is the age of a snapshot file, which has neither; None for the cluster as it is now,
+    negative for a file of a host whose clock is ahead.
     """
 
     snapshot: ClusterSnapshot
@@ -186,8 +187,11 @@ class RestartFacts:
     @property
     def notes(self) -> tuple[str, ...]:
         """What to know of the reading itself."""
-        age = "" if self.age_s is None else format_rough_time(self.age_s)
-        told = age and f"the snapshot is {age} old; controllers, and what has changed since, are not checked"
+        told = ""
+        if self.age_s is not None:
+            age = format_rough_time(abs(self.age_s))
+            what = f"is {age} old" if self.age_s >= 0 else f"was taken {age} ahead of this host's clock"
+            told = f"the snapshot {what}; controllers, and what has changed since, are not checked"
         return tuple(filter(None, (told, usual_min_isr_words(self.snapshot.min_isr))))
 
 

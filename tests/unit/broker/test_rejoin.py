@@ -275,6 +275,14 @@ def test_a_leadership_that_nobody_else_can_take_stays_and_is_said(bench: Harness
     assert [key for key, leader in bench.leaders().items() if leader == 1] == [("one", 0)]
 
 
+def test_a_leadership_that_is_the_first_replicas_goes_by_an_election(bench: Harness) -> None:
+    bench.cluster.topics["t"].partitions[1].leader = 1
+    lists = bench.lists()
+    moved = bench.drain_leaders(1, ignore_warns=True)
+    assert (moved.verdict, moved.leaders_passed) == ("done", 1)
+    assert (bench.lists()["t", 1], bench.leaders()["t", 1]) == (lists["t", 1], 2)
+
+
 def test_what_leads_again_before_the_restart_goes_to_the_same_record(bench: Harness) -> None:
     lists, leaders = bench.lists(), bench.leaders()
     assert bench.drain_leaders(1, ignore_warns=True).ok
