@@ -25,7 +25,7 @@ from kafkakit.core.errors import ExitCode, UsageError
 from kafkakit.core.findings import FailOn, Finding, Rule, Severity
 from kafkakit.core.lease import LeaseRecord
 from kafkakit.core.model import Broker, BrokerState, LogDir, TopicPartition
-from kafkakit.kubernetes.brokers import POD_CHECKS, pods_of_cluster
+from kafkakit.kubernetes.brokers import pods_of_cluster
 from kafkakit.kubernetes.objects import read_objects
 from kafkakit.status.decide.delays import UNREADABLE, GroupDelay, MeasuredDelays
 from kafkakit.status.decide.history import (
@@ -51,7 +51,7 @@ from kafkakit.status.decide.judgement import (
 from kafkakit.status.decide.object_pages import groups_page
 from kafkakit.status.decide.page_parts import Address, Cell, ClusterView, Link, PageMark, UiPage, cut_words
 from kafkakit.status.decide.pages import findings_page, fleet_page, overview_page
-from kafkakit.status.decide.surroundings import LintSummary, SeenService, ServiceName
+from kafkakit.status.decide.surroundings import POD_CHECKS, LintSummary, SeenService, ServiceName
 from kafkakit.status.report.status import nagios_report, status_report
 from tests.rigs.kubernetes import cluster, printed
 
