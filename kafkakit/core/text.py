@@ -123,6 +123,12 @@ def quote(word: str) -> str:
     return "$'" + "".join(_escape_for_shell(char) for char in word) + "'"
 
 
+def kubectl_command(verb: str, name: str = "", namespace: str = "") -> str:
+    """A command of kubectl about an object, or about all of a kind without its name."""
+    within = f" -n {quote(namespace)}" if namespace else ""
+    return f"kubectl {verb}{f' {quote(name)}' if name else ''}{within}"
+
+
 def option_word(flag: str, value: str) -> str:
     """An option with its value as typed in a shell."""
     return " ".join(_option_with_value(flag, value, quote))

@@ -1,22 +1,20 @@
-"""Which pod is which broker, and what Kubernetes has wrong with them: pods, nodes, zones, claims and volumes.
+"""Which pod is which broker, with its node, zone, claims and volumes, and how much larger a volume may become.
 
 A pod's broker is known by a label that is named, by Strimzi's and Koperator's labels, or by the ordinal of a pod of a
 StatefulSet; nothing is guessed. Pods of several clusters need a name to choose one, and two pods of one broker are
-refused. What a file does not hold is not known, and is no finding.
+refused. What a file does not hold is not known.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from kafkakit.core.errors import InputError
-from kafkakit.core.findings import Finding, Rule, Severity
-from kafkakit.core.model import Broker, LogDir
-from kafkakit.core.quantities import count_of, format_bytes, format_rough_time
-from kafkakit.core.text import few_of, quote, sanitize
+from kafkakit.core.model import LogDir
+from kafkakit.core.quantities import count_of, format_rough_time
+from kafkakit.core.text import few_of, kubectl_command, quote, sanitize
 from kafkakit.kubernetes.objects import (
-    ZONE_LABELS,
     ConfluentKafka,
     KubernetesNode,
     KubernetesObject,
@@ -41,15 +39,10 @@ CONFLUENT_TYPE = "platform.confluent.io/type"
 CONFLUENT_FIRST_ID = "platform.confluent.io/broker-id-offset"
 OLD_S = 600.0
 """After so long a file of pods is said to be old."""
-
-POD_MISSING = Rule("pod-missing", Severity.WARNING, "every broker has a pod")
-POD_NOT_READY = Rule("pod-not-ready", Severity.WARNING, "the pods of brokers are ready")
-POD_EXTRA = Rule("pod-without-broker", Severity.WARNING, "every pod of the cluster is a broker of it")
-POD_ID = Rule("pod-id", Severity.WARNING, "a broker's address is that of its pod")
-RACK_ZONE = Rule("rack-zone", Severity.WARNING, "broker.rack is the zone of the broker's node")
-VOLUME = Rule("volume", Severity.ERROR, "every claim of a broker has its volume")
-RESIZE = Rule("volume-resize", Severity.NOTE, "volumes have the size that their claims ask for")
-POD_CHECKS = (POD_MISSING, POD_NOT_READY, POD_EXTRA, POD_ID, RACK_ZONE, VOLUME, RESIZE)
+LASTS_S = 30 * 86400.0
+"""A larger volume has room for what comes in so long, if that is not more than doubles it."""
+FULL_SHARE = 0.85
+GIB = 2**30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +140,15 @@ class MissingPod:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeGrowth:
+    """A larger size for a broker's volume: what to say, and the command that asks for it."""
+
+    size_bytes: int
+    words: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterPods:
     """The pods of one cluster by broker; `written_at` is when the file was written, None where that is not known."""
 
@@ -162,6 +164,33 @@ class ClusterPods:
     def title(self) -> str:
         """`NAMESPACE/NAME`, printable."""
         return _title(self.namespace, self.name)
+
+    def growth(self, broker: int, place: LogDir, left_s: float | None) -> VolumeGrowth | None:
+        """The larger size for the volume of a log dir; None where it is not known, may not grow, or is about to.
+
+        `left_s` is after how many seconds the dir is full at its rate, None where it is not known. The size has room
+        for 30 days below 85 %, is at least a quarter and at most twice as large as today, and is rounded up.
+        """
+        pod = self.pods.get(broker)
+        volume = pod.volume_at(place.path) if pod is not None else None
+        if pod is None or volume is None or place.total_bytes is None or place.usable_bytes is None:
+            return None
+        if not volume.allows_expansion or volume.is_growing or volume.state != "Bound":
+            return None
+        today = max(volume.size_bytes or 0, volume.requested_bytes or 0, place.total_bytes)
+        used = place.total_bytes - place.usable_bytes
+        rate = place.usable_bytes / left_s if left_s else 0.0
+        size = rounded_size(min(max((used + rate * LASTS_S) / FULL_SHARE, 1.25 * today), 2.0 * today))
+        lasts = f", which last {format_rough_time((size - used) / rate)} at this rate" if rate > 0 else ""
+        quantity, pool = f"{size // GIB}Gi", pod.pod.labels.get(STRIMZI_POOL)
+        if pool is not None:  # Strimzi sets the size of claims itself
+            words = f"set the storage size of pool {sanitize(pool[:100])} to {quantity}{lasts}"
+            return VolumeGrowth(
+                size_bytes=size, words=words, command=kubectl_command("edit kafkanodepool", pool, pod.pod.namespace)
+            )
+        patch = json.dumps({"spec": {"resources": {"requests": {"storage": quantity}}}}, separators=(",", ":"))
+        command = f"{kubectl_command('patch pvc', volume.name, pod.pod.namespace)} -p {quote(patch)}"
+        return VolumeGrowth(size_bytes=size, words=f"its volume may grow to {quantity}{lasts}", command=command)
 
     def age_words(self, now: datetime) -> str:
         """What is to be said about the file's age; empty where nothing is.
@@ -198,7 +227,8 @@ def pods_of_cluster(
     """
     if not found.pods:
         raise InputError(found.source, "holds no pods", hint="write it with: kubectl get pods,nodes,pvc,pv -o json")
-    candidates = [each for pod in found.pods if (each := _candidate(pod, found, choice)) is not None]
+    first_ids = _first_ids(found)
+    candidates = [each for pod in found.pods if (each := _candidate(pod, choice, first_ids)) is not None]
     if choice.id_label is not None:
         with_label = {(each.namespace, each.cluster) for each in candidates if each.broker is not None}
         candidates = [each for each in candidates if (each.namespace, each.cluster) in with_label]
@@ -222,7 +252,7 @@ def pods_of_cluster(
         namespace=namespace,
         name=name,
         pods=dict(sorted(pods.items())),
-        missing=tuple(_missing_pods(found, namespace, name, choice)),
+        missing=tuple(_missing_pods(found, namespace, name, choice, first_ids)),
         notes=notes,
         written_at=written_at,
     )
@@ -239,14 +269,12 @@ def _title(namespace: str, name: str) -> str:
     return sanitize(f"{namespace}/{name}".lstrip("/")[:200])
 
 
-def _candidate(pod: Pod, found: KubernetesObjects, choice: PodChoice) -> _Candidate | None:
+def _candidate(pod: Pod, choice: PodChoice, first_ids: Mapping[tuple[str, str], int]) -> _Candidate | None:
     """A pod that may be a broker; None for one that its labels say is something else, and for one of no set."""
-    labels, cluster = pod.labels, _cluster_of(pod.labels, pod.owner)
-    if cluster is None or not _may_be_broker(labels):
+    cluster = _cluster_of(pod.labels, pod.owner)
+    if cluster is None or not _may_be_broker(pod.labels):
         return None
-    if choice.id_label is not None:
-        return _Candidate(pod.namespace, cluster, pod, broker_id(labels.get(choice.id_label)))
-    return _Candidate(pod.namespace, cluster, pod, _id_of(pod.name, labels, pod.ordinal, found, pod, choice))
+    return _Candidate(pod.namespace, cluster, pod, _id_of(pod, choice, first_ids))
 
 
 def _cluster_of(labels: Mapping[str, str], owner: tuple[str, str] | None) -> str | None:
@@ -264,29 +292,27 @@ def _may_be_broker(labels: Mapping[str, str]) -> bool:
     )
 
 
-def _id_of(
-    name: str,
-    labels: Mapping[str, str],
-    ordinal: int | None,
-    found: KubernetesObjects,
-    pod: Pod | None,
-    choice: PodChoice,
-) -> int | None:
+def _id_of(pod: Pod, choice: PodChoice, first_ids: Mapping[tuple[str, str], int]) -> int | None:
+    labels = pod.labels
+    if choice.id_label is not None:
+        return broker_id(labels.get(choice.id_label))
     if KOPERATOR_CLUSTER in labels:
         return broker_id(labels.get(KOPERATOR_ID))
     if STRIMZI_CLUSTER in labels:  # CLUSTER-POOL-ID: ids are counted over all pools
-        return ordinal_of(name)
-    first = choice.first_id
-    if first is None and pod is not None and pod.owner is not None:
-        first = _first_id(found, pod.namespace, pod.owner[1])
-    return broker_id(ordinal, first or 0)
+        return ordinal_of(pod.name)
+    owner = pod.owner[1] if pod.owner is not None else ""
+    first = first_ids.get((pod.namespace, owner), 0) if choice.first_id is None else choice.first_id
+    return broker_id(pod.ordinal, first)
 
 
-def _first_id(found: KubernetesObjects, namespace: str, name: str) -> int | None:
-    """Where Confluent's operator lets ids begin; None without its annotation."""
-    owners = (*found.of(ConfluentKafka), *found.of(StatefulSet))
-    texts = [o.annotations.get(CONFLUENT_FIRST_ID) for o in owners if (o.namespace, o.name) == (namespace, name)]
-    return next((number for text in texts if (number := broker_id(text)) is not None), None)
+def _first_ids(found: KubernetesObjects) -> dict[tuple[str, str], int]:
+    """Where Confluent's operator lets ids begin, by namespace and name of what has its annotation."""
+    known: dict[tuple[str, str], int] = {}
+    for each in (*found.of(ConfluentKafka), *found.of(StatefulSet)):
+        first = broker_id(each.annotations.get(CONFLUENT_FIRST_ID))
+        if first is not None:
+            known[each.namespace, each.name] = first
+    return known
 
 
 def _chosen_cluster(candidates: Sequence[_Candidate], found: KubernetesObjects, choice: PodChoice) -> tuple[str, str]:
@@ -337,12 +363,18 @@ class _Disks:
             )
 
 
-def _missing_pods(found: KubernetesObjects, namespace: str, cluster: str, choice: PodChoice) -> Iterator[MissingPod]:
+def _missing_pods(
+    found: KubernetesObjects,
+    namespace: str,
+    cluster: str,
+    choice: PodChoice,
+    first_ids: Mapping[tuple[str, str], int],
+) -> Iterator[MissingPod]:
     """The pods that sets of the cluster are to have and that the file lacks."""
     present = {pod.name for pod in found.pods if pod.namespace == namespace}
     for owner in found.of(StatefulSet):
         if owner.namespace == namespace and _cluster_of(owner.labels, ("StatefulSet", owner.name)) == cluster:
-            first = choice.first_id if choice.first_id is not None else _first_id(found, namespace, owner.name) or 0
+            first = first_ids.get((namespace, owner.name), 0) if choice.first_id is None else choice.first_id
             for name in owner.pod_names:
                 if name not in present:
                     number = None if choice.id_label is not None else broker_id(ordinal_of(name), first)
@@ -352,139 +384,6 @@ def _missing_pods(found: KubernetesObjects, namespace: str, cluster: str, choice
             for name, labels in pods.labels_of_pods.items():
                 if name not in present and _may_be_broker({**pods.labels, **labels}):
                     yield MissingPod(name=name, owner=f"StrimziPodSet {pods.name}", broker=ordinal_of(name))
-
-
-# -- findings
-
-
-def pod_findings(found: ClusterPods, brokers: Mapping[int, Broker], *, show: Callable[..., str]) -> Iterator[Finding]:
-    """What is wrong with the pods of a cluster's brokers; `show` makes a command of kafkakit from its words.
-
-    O(brokers); `brokers` are those that are registered.
-    """
-    lacking = sorted(brokers.keys() - found.pods.keys())
-    if brokers and len(lacking) == len(brokers):
-        message = f"no pod of {found.title} has the id of a broker ({few_of(sorted(brokers))}): another cluster's pods?"
-        yield POD_MISSING.finding("pods", message, _kubectl("get pods", "", found.namespace))
-        return
-    yield from _missing_findings(found, lacking)
-    for number, pod in found.pods.items():
-        name, where = sanitize(pod.pod.name[:200]), f"broker {number}"
-        describe = _kubectl("describe pod", pod.pod.name, pod.pod.namespace)
-        if number not in brokers:
-            yield POD_EXTRA.finding(where, f"pod {name} is no broker of the cluster", describe)
-        elif (other := _address_of_other(brokers[number], number, found)) is not None:
-            message = (
-                f"{number} has the address of pod {other}, and {name} was taken for it; set --id-label or --first-id"
-            )
-            yield POD_ID.finding(where, message, _kubectl("get pods", "", found.namespace))
-        if pod.state not in ("ready", "?"):
-            on = f" on node {sanitize(pod.pod.node[:200])}" if pod.pod.node else ""
-            yield POD_NOT_READY.finding(where, f"{number}: pod {name}{on} is {pod.state}", describe)
-        yield from _zone_findings(number, pod, brokers.get(number))
-        yield from _volume_findings(number, pod, show)
-
-
-def _missing_findings(found: ClusterPods, lacking: Sequence[int]) -> Iterator[Finding]:
-    for each in found.missing:
-        name, (kind, _, owner) = sanitize(each.name[:200]), each.owner.partition(" ")
-        where = f"pod {name}" if each.broker is None else f"broker {each.broker}"
-        number = "" if each.broker is None else f"{each.broker}: "
-        message = f"{number}pod {name} of {sanitize(each.owner[:200])} is missing"
-        yield POD_MISSING.finding(where, message, _kubectl(f"describe {kind.lower()}", owner, found.namespace))
-    told = {each.broker for each in found.missing}
-    for lone in lacking:
-        if lone not in told:
-            message = f"{lone} has no pod in {sanitize(found.source)}"
-            yield POD_MISSING.finding(f"broker {lone}", message, _kubectl("get pods", "", found.namespace))
-
-
-def _address_of_other(broker: Broker, number: int, found: ClusterPods) -> str | None:
-    """The pod that a broker's address names, if another one was taken for it."""
-    host = (broker.host or "").partition(".")[0]
-    named = [each for each, pod in found.pods.items() if pod.pod.name == host]
-    return sanitize(host[:200]) if named and named != [number] else None
-
-
-def _zone_findings(number: int, pod: BrokerPod, broker: Broker | None) -> Iterator[Finding]:
-    if broker is None or pod.zone is None or pod.node is None or broker.rack == pod.zone:
-        return
-    zone, rack = sanitize(pod.zone[:100]), sanitize((broker.rack or "")[:100])
-    said = f"has broker.rack {rack}" if broker.rack else "has no broker.rack"
-    label = next(label for label in ZONE_LABELS if pod.node.labels.get(label))
-    message = f"{number} {said}, and its node {sanitize(pod.node.name[:200])} is in zone {zone}"
-    yield RACK_ZONE.finding(f"broker {number}", message, f"kubectl get node {quote(pod.node.name)} -L {label}")
-
-
-def _volume_findings(number: int, pod: BrokerPod, show: Callable[..., str]) -> Iterator[Finding]:
-    where = f"broker {number}"
-    for volume in pod.volumes:
-        name = sanitize(volume.name[:200])
-        describe = _kubectl("describe pvc", volume.name, pod.pod.namespace)
-        parts = (volume.name,)
-        if volume.state in ("Lost", "Failed", "Released"):
-            what = "claim" if volume.claim is not None and volume.claim.phase == volume.state else "the volume of claim"
-            message = f"{number}: {what} {name} is {volume.state}: what it held is gone"
-            repair = show("topicmappr repair", brokers=str(number), plan="repair.json")
-            yield VOLUME.finding(where, message, repair, parts=parts)
-        elif volume.state not in (None, "Bound"):
-            yield VOLUME.finding(
-                where, f"{number}: claim {name} is {sanitize(str(volume.state)[:40])}", describe, parts=parts
-            )
-        elif volume.is_growing:
-            sizes = f"{format_bytes(volume.size_bytes)} of {format_bytes(volume.requested_bytes)}"
-            message = f"{number}: claim {name} has {sizes} that it asks for: a resize is pending"
-            yield RESIZE.finding(where, message, describe, parts=parts)
-
-
-def _kubectl(verb: str, name: str, namespace: str) -> str:
-    within = f" -n {quote(namespace)}" if namespace else ""
-    return f"kubectl {verb}{f' {quote(name)}' if name else ''}{within}"
-
-
-# -- larger volumes
-
-LASTS_S = 30 * 86400.0
-"""A larger volume has room for what comes in so long, if that is not more than doubles it."""
-FULL_SHARE = 0.85
-GIB = 2**30
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VolumeGrowth:
-    """A larger size for a broker's volume: what to say, and the command that asks for it."""
-
-    size_bytes: int
-    words: str
-    command: str
-
-
-def volume_growth(found: ClusterPods | None, broker: int, place: LogDir, left_s: float | None) -> VolumeGrowth | None:
-    """The larger size for the volume of a log dir; None where it is not known, may not grow, or is about to.
-
-    `left_s` is after how many seconds the dir is full at its rate, None where it is not known. The size has room for
-    30 days below 85 %, is at least a quarter and at most twice as large as today, and is rounded up.
-    """
-    pod = found.pods.get(broker) if found is not None else None
-    volume = pod.volume_at(place.path) if pod is not None else None
-    if pod is None or volume is None or place.total_bytes is None or place.usable_bytes is None:
-        return None
-    if not volume.allows_expansion or volume.is_growing or volume.state != "Bound":
-        return None
-    today = max(volume.size_bytes or 0, volume.requested_bytes or 0, place.total_bytes)
-    used = place.total_bytes - place.usable_bytes
-    rate = place.usable_bytes / left_s if left_s else 0.0
-    size = rounded_size(min(max((used + rate * LASTS_S) / FULL_SHARE, 1.25 * today), 2.0 * today))
-    lasts = f", which last {format_rough_time((size - used) / rate)} at this rate" if rate > 0 else ""
-    quantity, pool = f"{size // GIB}Gi", pod.pod.labels.get(STRIMZI_POOL)
-    if pool is not None:  # Strimzi sets the size of claims itself
-        words = f"set the storage size of pool {sanitize(pool[:100])} to {quantity}{lasts}"
-        return VolumeGrowth(
-            size_bytes=size, words=words, command=_kubectl("edit kafkanodepool", pool, pod.pod.namespace)
-        )
-    patch = json.dumps({"spec": {"resources": {"requests": {"storage": quantity}}}}, separators=(",", ":"))
-    command = f"{_kubectl('patch pvc', volume.name, pod.pod.namespace)} -p {quote(patch)}"
-    return VolumeGrowth(size_bytes=size, words=f"its volume may grow to {quantity}{lasts}", command=command)
 
 
 def rounded_size(size: float) -> int:

@@ -27,8 +27,8 @@ from kafkakit.core.yaml_json import Document, Node, Scalar, TreeLimits, plain_va
 from kafkakit.core.yaml_json import Mapping as MappingNode
 from kafkakit.core.yaml_json import Sequence as SequenceNode
 
-MAX_OBJECTS_BYTES = 64 << 20
-_FILE = TreeLimits(size=MAX_OBJECTS_BYTES, values=16_000_000)
+MAX_OBJECTS_BYTES, MAX_YAML_BYTES = 64 << 20, 16 << 20
+_FILE = TreeLimits(size=MAX_YAML_BYTES)
 # A wrong JSON file up to this size is read again by the slower reader, which knows lines.
 _LINES_BYTES = 4 << 20
 INDEX_LABEL = "apps.kubernetes.io/pod-index"
@@ -227,7 +227,12 @@ class KubernetesNode(KubernetesObject, frozen=True):
     @property
     def zone(self) -> str | None:
         """The zone that its label names."""
-        return next((self.labels[label] for label in ZONE_LABELS if self.labels.get(label)), None)
+        return self.labels.get(self.zone_label) or None
+
+    @property
+    def zone_label(self) -> str:
+        """The label that names its zone; the one of today where none does."""
+        return next((label for label in ZONE_LABELS if self.labels.get(label)), ZONE_LABELS[0])
 
     @property
     def is_ready(self) -> bool | None:
@@ -611,6 +616,9 @@ def _of_json(data: bytes, source: str, passed: Counter[str]) -> Iterator[Kuberne
 
 
 def _of_trees(data: bytes, source: str, passed: Counter[str]) -> Iterator[KubernetesObject]:
+    if len(data) > MAX_YAML_BYTES:
+        hint = "kubectl prints JSON with -o json, which is read in a fraction of the time"
+        raise InputError(source, f"holds more than {MAX_YAML_BYTES:,} bytes that are not JSON", hint=hint)
     document = sound_document(data, source, _FILE, several=True)
     roots = [root for root in document.roots if not (isinstance(root, Scalar) and root.is_null)]
     for root in roots or (document.root,):

@@ -8,10 +8,14 @@ import pytest
 
 from kafkakit.core.documents import encode_snapshot
 from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, TagSet
+from kafkakit.kubernetes.objects import read_objects
+from kafkakit.registry.decide.desired_tags import LabelImport, import_labels
+from kafkakit.registry.decide.tags import ObjectKind
 from tests.clusters.shapes import make_snapshot
 from tests.invariants.constraints import broken
 from tests.invariants.plan import verify_plan
 from tests.rigs.command_line import Home, Ran
+from tests.rigs.kubernetes import cluster, printed
 
 GIB = 1 << 30
 HOT = "topics where tier = hot: brokers where disk = nvme"
@@ -267,6 +271,19 @@ def test_a_balance_that_fails_names_the_constraints(home: Home) -> None:
     ran = run(home, "rebalance", "--topics", ".*", "--brokers", "-2", "--count-band", "5%", "--affinity", rule)
     assert ran.code == 4
     assert "  constraint kept: affinity 'topics where partitions > 0: brokers where id < 7'\n" in ran.stderr
+
+
+def test_zones_of_nodes_stand_in_for_racks_that_brokers_lack(home: Home) -> None:
+    labels = read_objects(printed(cluster("aabbcc", first=1)), "f")
+    desired = import_labels(labels, LabelImport(tag_of={"topology.kubernetes.io/zone": "zone"}))
+    zones = {int(b): dict(rule.tags) for rule in desired.rules[ObjectKind.BROKER] for b in rule.names}
+    bare = tuple(replace(broker, rack=None) for broker in BROKERS[:6])
+    tags = TagSet(brokers={b: {k: str(v) for k, v in own.items()} for b, own in zones.items()}, topics={})
+    put(home, make_snapshot(bare, {"orders": partitions(6)}, tags=tags))
+    ran = run(home, "fix-racks", "--spread-by", "zone", "--plan", "p.json")
+    assert ran.code == 0, ran
+    for row in checked(home)["reassignment"]["partitions"]:
+        assert len({zones[b]["zone"] for b in row["replicas"]}) == 3, row
 
 
 def test_check_finds_what_fix_racks_repairs(home: Home) -> None:

@@ -248,7 +248,7 @@ def repair_lost_volume(brokers: SandboxCluster, key: TopicPartition, admin: Clus
     file.write_bytes(kubernetes.printed([*items, kubernetes.claim(f"data-kafka-{D}", phase="Lost")]))
     found = status(brokers, "--pods", str(file))
     (lost,) = [f for f in found["findings"] if f["rule"] == "volume"]
-    assert lost["message"] == f"{D}: claim data-kafka-{D} is Lost: what it held is gone"
+    assert lost["message"] == f"{D}: claim data-kafka-{D} is Lost: the broker lost what it held"
     assert {f["rule"] for f in found["findings"]} & {"pod-missing", "pod-without-broker", "pod-id"} == set()
     follow(brokers, carry_out(brokers, lost["command"], folder), "reassign apply", folder)
     until(lambda: D not in replicas(admin, "failing")[key.partition])

@@ -48,7 +48,6 @@ from kafkakit.execution.act.leases import read_lease
 from kafkakit.execution.act.run_journal import read_run_state
 from kafkakit.execution.act.status_loop import RunSource, StatusObserver
 from kafkakit.execution.decide.throttle import RATE_KEYS
-from kafkakit.kubernetes.brokers import ClusterPods
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import GroupAdmin, LogReader
@@ -75,6 +74,7 @@ from kafkakit.status.decide.judgement import (
 from kafkakit.status.decide.surroundings import LintSummary, OpenOperation, SeenService, ServiceName
 
 if TYPE_CHECKING:
+    from kafkakit.kubernetes.brokers import ClusterPods
     from kafkakit.lint.api import KeptFindings
     from kafkakit.streams.lag.api import LimitRules, SavedGroups
 
@@ -124,7 +124,7 @@ class StatusSources:
     operations: Callable[[str], tuple[OpenOperation, ...]] = field(default=lambda cluster_id: ())
     sandbox: str = ""
     cordoned: Callable[[str], Mapping[int, str]] = field(default=lambda cluster_id: {})
-    pods: Callable[[], ClusterPods] | None = None
+    pods: "Callable[[], ClusterPods] | None" = None
 
 
 class Reader(Protocol):

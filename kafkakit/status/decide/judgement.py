@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from functools import partial
+from typing import TYPE_CHECKING
 
 from kafkakit.core.cluster_facts import (
     BrokerLogDirs,
@@ -37,7 +37,6 @@ from kafkakit.core.model import BrokerState, TopicPartition
 from kafkakit.core.quantities import count_of, format_rate, format_rough_time
 from kafkakit.core.text import few_of, shell_command
 from kafkakit.execution.decide.status import StatusView
-from kafkakit.kubernetes.brokers import POD_CHECKS, ClusterPods, pod_findings, volume_growth
 from kafkakit.status.decide.delays import (
     GROUP_LAG,
     GROUP_LOST,
@@ -54,6 +53,7 @@ from kafkakit.status.decide.surroundings import (
     DIR_OFFLINE,
     DISK,
     NO_CONTROLLER,
+    POD_CHECKS,
     QUORUM_LAG,
     SERVICE_STOPPED,
     VERSIONS,
@@ -64,10 +64,14 @@ from kafkakit.status.decide.surroundings import (
     cordon_findings,
     disk_findings,
     moves_words,
+    pod_findings,
     quorum_findings,
     service_findings,
     version_findings,
 )
+
+if TYPE_CHECKING:
+    from kafkakit.kubernetes.brokers import ClusterPods
 
 SHOWN_NAMES = 3
 
@@ -150,7 +154,7 @@ class ClusterReading:
     lint: LintSummary | None = None
     operations: tuple[OpenOperation, ...] | None = None
     cordoned: Mapping[int, str] | None = None
-    pods: ClusterPods | None = None
+    pods: "ClusterPods | None" = None
     program: str = "kafkakit"
     sandbox: str = ""
     is_whole: bool = False
@@ -584,14 +588,14 @@ class _Judge:
     # -- disks, moves, throttles
 
     def _of_disks(self) -> Iterator[Finding]:
-        limits = self._limits
+        limits, pods = self._limits, self._reading.pods
         return disk_findings(
             self._reading.disks or {},
             self._reading.at,
             self._history,
             show=lambda broker: self._show("broker describe", str(broker)),
             start=self._start,
-            grow=partial(volume_growth, self._reading.pods),
+            grow=pods.growth if pods is not None else None,
             limits=(limits.disk_warning, limits.disk_error, limits.disk_left_s),
         )
 

@@ -5,21 +5,26 @@ Clocks of hosts are compared here, which decides nothing: a service counts as si
 out.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from kafkakit.core.cluster_facts import BrokerLogDirs, MetadataVersion, Quorum, Voter
 from kafkakit.core.findings import Finding, Rule, Severity, minor_version, shorten
 from kafkakit.core.lease import LeaseRecord, Life
-from kafkakit.core.model import LogDir
+from kafkakit.core.model import Broker, LogDir
 from kafkakit.core.quantities import count_of, format_bytes, format_rough_time
-from kafkakit.core.text import ShellCommand, few_of, sanitize
+from kafkakit.core.text import ShellCommand, few_of, kubectl_command, sanitize
 from kafkakit.execution.decide.status import StatusView
-from kafkakit.kubernetes.brokers import VolumeGrowth
 from kafkakit.status.decide.history import StatusHistory, disk_left_s, used_share
 from kafkakit.status.decide.ignore import IgnoreRules
+
+if TYPE_CHECKING:
+    from kafkakit.kubernetes.brokers import BrokerPod, ClusterPods, VolumeGrowth
 
 SILENT_S, SILENT_TTLS = 60.0, 3
 """A lease that was not renewed for so long, and for so many of its terms, is of a service that is gone."""
@@ -32,6 +37,15 @@ SERVICE_STOPPED = Rule("service-stopped", Severity.WARNING, "services that are n
 CERTIFICATE = Rule("certificate", Severity.WARNING, "certificates do not end soon")
 CORDONED = Rule("cordoned", Severity.NOTE, "brokers take new replicas")
 VERSIONS = Rule("versions", Severity.NOTE, "all brokers run one version, and use all of it")
+
+POD_MISSING = Rule("pod-missing", Severity.WARNING, "every broker has a pod")
+POD_NOT_READY = Rule("pod-not-ready", Severity.WARNING, "the pods of brokers are ready")
+POD_EXTRA = Rule("pod-without-broker", Severity.WARNING, "every pod of the cluster is a broker of it")
+POD_ID = Rule("pod-id", Severity.WARNING, "a broker's address is that of its pod")
+RACK_ZONE = Rule("rack-zone", Severity.WARNING, "broker.rack is the zone of the broker's node")
+VOLUME = Rule("volume", Severity.ERROR, "every claim of a broker has its volume")
+RESIZE = Rule("volume-resize", Severity.NOTE, "volumes have the size that their claims ask for")
+POD_CHECKS = (POD_MISSING, POD_NOT_READY, POD_EXTRA, POD_ID, RACK_ZONE, VOLUME, RESIZE)
 
 
 class ServiceName(StrEnum):
@@ -236,7 +250,7 @@ def disk_findings(
     *,
     show: Callable[[int], str],
     start: Callable[[int], str],
-    grow: Callable[[int, LogDir, float | None], VolumeGrowth | None],
+    grow: Callable[[int, LogDir, float | None], VolumeGrowth | None] | None,
     limits: tuple[float, float, float],
 ) -> Iterator[Finding]:
     """Log dirs that are offline, full, or soon full; `limits` are shares for a warning and an error, and seconds.
@@ -258,7 +272,7 @@ def disk_findings(
             if share >= warning or is_soon:
                 severity = Severity.ERROR if share >= error or is_soon else Severity.WARNING
                 left = "" if left_s is None else f"; {format_rough_time(left_s)} left at this rate"
-                growth = grow(number, place, left_s)
+                growth = grow(number, place, left_s) if grow is not None else None
                 message = f"{number} {place.path} is {share:.0%} full{left}"
                 message += f"; {growth.words}" if growth is not None else ""
                 hint = growth.command if growth is not None else show(number)
@@ -271,3 +285,87 @@ def cordon_findings(cordoned: Mapping[int, str], show: Callable[[str], str]) -> 
         why = f": {sanitize(reason)}" if reason else ""
         message = f"{broker} is cordoned and gets no new replica{why}"
         yield CORDONED.finding(f"broker {broker}", message, show(str(broker)))
+
+
+# -- pods and volumes of Kubernetes
+
+
+def pod_findings(found: ClusterPods, brokers: Mapping[int, Broker], *, show: Callable[..., str]) -> Iterator[Finding]:
+    """What is wrong with the pods of a cluster's brokers; `show` makes a command of kafkakit from its words.
+
+    O(brokers); `brokers` are those that are registered.
+    """
+    lacking = sorted(brokers.keys() - found.pods.keys())
+    if brokers and len(lacking) == len(brokers):
+        message = f"no pod of {found.title} has the id of a broker ({few_of(sorted(brokers))}): another cluster's pods?"
+        yield POD_MISSING.finding("pods", message, kubectl_command("get pods", namespace=found.namespace))
+        return
+    yield from _missing_findings(found, lacking)
+    by_name = {pod.pod.name: number for number, pod in found.pods.items()}
+    for number, pod in found.pods.items():
+        name, where = sanitize(pod.pod.name[:200]), f"broker {number}"
+        describe = kubectl_command("describe pod", pod.pod.name, pod.pod.namespace)
+        if number not in brokers:
+            yield POD_EXTRA.finding(where, f"pod {name} is no broker of the cluster", describe)
+        elif (other := _address_of_other(brokers[number], by_name)) is not None:
+            message = (
+                f"{number} has the address of pod {other}, and {name} was taken for it; set --id-label or --first-id"
+            )
+            yield POD_ID.finding(where, message, kubectl_command("get pods", namespace=found.namespace))
+        if pod.state not in ("ready", "?"):
+            on = f" on node {sanitize(pod.pod.node[:200])}" if pod.pod.node else ""
+            yield POD_NOT_READY.finding(where, f"{number}: pod {name}{on} is {pod.state}", describe)
+        yield from _zone_findings(number, pod, brokers.get(number))
+        yield from _volume_findings(number, pod, show)
+
+
+def _missing_findings(found: ClusterPods, lacking: Sequence[int]) -> Iterator[Finding]:
+    for each in found.missing:
+        name, (kind, _, owner) = sanitize(each.name[:200]), each.owner.partition(" ")
+        where = f"pod {name}" if each.broker is None else f"broker {each.broker}"
+        number = "" if each.broker is None else f"{each.broker}: "
+        message = f"{number}pod {name} of {sanitize(each.owner[:200])} is missing"
+        yield POD_MISSING.finding(where, message, kubectl_command(f"describe {kind.lower()}", owner, found.namespace))
+    told = {each.broker for each in found.missing}
+    for lone in lacking:
+        if lone not in told:
+            message = f"{lone} has no pod in {sanitize(found.source)}"
+            yield POD_MISSING.finding(f"broker {lone}", message, kubectl_command("get pods", namespace=found.namespace))
+
+
+def _address_of_other(broker: Broker, by_name: Mapping[str, int]) -> str | None:
+    """The pod that a broker's address names, if another one was taken for it."""
+    host = broker.host.partition(".")[0]
+    return sanitize(host[:200]) if by_name.get(host, broker.id) != broker.id else None
+
+
+def _zone_findings(number: int, pod: BrokerPod, broker: Broker | None) -> Iterator[Finding]:
+    if broker is None or pod.zone is None or pod.node is None or broker.rack == pod.zone:
+        return
+    zone, rack = sanitize(pod.zone[:100]), sanitize((broker.rack or "")[:100])
+    said = f"has broker.rack {rack}" if broker.rack else "has no broker.rack"
+    message = f"{number} {said}, and its node {sanitize(pod.node.name[:200])} is in zone {zone}"
+    yield RACK_ZONE.finding(
+        f"broker {number}", message, f"{kubectl_command('get node', pod.node.name)} -L {pod.node.zone_label}"
+    )
+
+
+def _volume_findings(number: int, pod: BrokerPod, show: Callable[..., str]) -> Iterator[Finding]:
+    where = f"broker {number}"
+    for volume in pod.volumes:
+        name = sanitize(volume.name[:200])
+        describe = kubectl_command("describe pvc", volume.name, pod.pod.namespace)
+        parts = (volume.name,)
+        if volume.state in ("Lost", "Failed", "Released"):
+            what = "claim" if volume.claim is not None and volume.claim.phase == volume.state else "the volume of claim"
+            message = f"{number}: {what} {name} is {volume.state}: the broker lost what it held"
+            repair = show("topicmappr repair", brokers=str(number), plan="repair.json")
+            yield VOLUME.finding(where, message, repair, parts=parts)
+        elif volume.state not in (None, "Bound"):
+            yield VOLUME.finding(
+                where, f"{number}: claim {name} is {sanitize(str(volume.state)[:40])}", describe, parts=parts
+            )
+        elif volume.is_growing:
+            sizes = f"{format_bytes(volume.size_bytes)} of {format_bytes(volume.requested_bytes)}"
+            message = f"{number}: claim {name} has {sizes} that it asks for: a resize is pending"
+            yield RESIZE.finding(where, message, describe, parts=parts)

@@ -1,15 +1,17 @@
 """Topics, partitions, brokers and groups as tables, as facts about one of them, and as data."""
 
+from __future__ import annotations
+
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from kafkakit.core.cluster_facts import AclBinding, ClusterInfo, ItemError, LogSpan, MetadataVersion, Quotas
 from kafkakit.core.findings import Severity
 from kafkakit.core.quantities import count_of, format_bytes, format_percent
 from kafkakit.core.text import few_of, sanitize, shell_command
-from kafkakit.kubernetes.brokers import POD_CHECKS, BrokerPod, ClusterPods
 from kafkakit.report.report import NextCommands, Part, Remarks, Report, ResultTable, Section, attributes, records
 from kafkakit.status.decide.judgement import BrokerStatus, ClusterReading, ClusterStatus, PartName
 from kafkakit.status.decide.objects import (
@@ -26,6 +28,10 @@ from kafkakit.status.decide.objects import (
     in_order,
     is_read,
 )
+from kafkakit.status.decide.surroundings import POD_CHECKS
+
+if TYPE_CHECKING:
+    from kafkakit.kubernetes.brokers import BrokerPod, ClusterPods
 
 _TOPICS = ("topic", "partitions", "replication", "min_isr", "state", "not_preferred", "bytes")
 _PARTITIONS = ("topic", "partition", "state", "leader", "replicas", "isr", "adding", "bytes")

@@ -13,15 +13,13 @@ from kafkakit.core.errors import InputError
 from kafkakit.core.model import Broker, LogDir
 from kafkakit.core.text import shell_command
 from kafkakit.kubernetes.brokers import (
-    POD_CHECKS,
     ClusterPods,
     PodChoice,
-    pod_findings,
     pods_of_cluster,
     rounded_size,
-    volume_growth,
 )
 from kafkakit.kubernetes.objects import read_objects
+from kafkakit.status.decide.surroundings import POD_CHECKS, pod_findings
 from tests.rigs.kubernetes import Thing, claim, cluster, node, pod, printed, stateful, strimzi_pod, thing
 
 GIB = 2**30
@@ -232,7 +230,7 @@ def test_claims_that_are_lost_waiting_or_growing() -> None:
     found = told(pods_in(items), brokers(0, 1, 2))
     assert found["volume"] == [
         (
-            "0: claim data-kafka-0 is Lost: what it held is gone",
+            "0: claim data-kafka-0 is Lost: the broker lost what it held",
             "kafkakit topicmappr repair --brokers 0 --plan repair.json",
         ),
         ("1: claim data-kafka-1 is Pending", "kubectl describe pvc data-kafka-1 -n kafka"),
@@ -246,7 +244,7 @@ def test_claims_that_are_lost_waiting_or_growing() -> None:
         thing("PersistentVolume", "pv-data-kafka-0", metadata={"namespace": ""}, status={"phase": "Failed"}),
     ]
     assert told(pods_in(failed), brokers(0, 1, 2))["volume"][0][0] == (
-        "0: the volume of claim data-kafka-0 is Failed: what it held is gone"
+        "0: the volume of claim data-kafka-0 is Failed: the broker lost what it held"
     )
 
 
@@ -288,22 +286,22 @@ def place(used: int, total: int = 100, path: str = "/data/kafka") -> LogDir:
 def test_a_full_volume_grows_by_what_comes_in() -> None:
     found = pods_in(cluster())
     # 10 GiB are left for 10 days: 30 days more fit in 150 GiB below 85 %.
-    growth = volume_growth(found, 0, place(90), 10 * 86400.0)
+    growth = found.growth(0, place(90), 10 * 86400.0)
     assert growth is not None
     assert (growth.size_bytes, growth.words) == (150 * GIB, "its volume may grow to 150Gi, which last 60d at this rate")
     patch = '\'{"spec":{"resources":{"requests":{"storage":"150Gi"}}}}\''
     assert growth.command == f"kubectl patch pvc data-kafka-0 -n kafka -p {patch}"
-    burst = volume_growth(found, 0, place(90), 3600.0)
+    burst = found.growth(0, place(90), 3600.0)
     assert burst is not None
     assert burst.size_bytes == 200 * GIB
-    unknown = volume_growth(found, 0, place(90), None)
+    unknown = found.growth(0, place(90), None)
     assert unknown is not None
     assert (unknown.size_bytes, unknown.words) == (130 * GIB, "its volume may grow to 130Gi")
 
 
 def test_strimzi_sets_the_size_of_its_claims_itself() -> None:
     items = [strimzi_pod("c", "brokers", 0), claim("data-c-brokers-0"), cluster()[1]]
-    growth = volume_growth(pods_in(items), 0, place(90), None)
+    growth = pods_in(items).growth(0, place(90), None)
     assert growth is not None
     assert growth.words == "set the storage size of pool brokers to 130Gi"
     assert growth.command == "kubectl edit kafkanodepool brokers -n kafka"
@@ -326,15 +324,14 @@ def test_strimzi_sets_the_size_of_its_claims_itself() -> None:
     ],
 )
 def test_no_larger_size_is_proposed_where_it_is_not_known_to_work(items: list[Thing], where: LogDir) -> None:
-    assert volume_growth(pods_in(items), 0, where, 3600.0) is None
-    assert volume_growth(None, 0, where, 3600.0) is None
+    assert pods_in(items).growth(0, where, 3600.0) is None
 
 
 @given(st.integers(1, 20_000), st.floats(0.0, 1.0), st.one_of(st.none(), st.floats(1.0, 1e9)))
 def test_a_larger_size_is_larger_and_at_most_about_double(total: int, share: float, left_s: float | None) -> None:
     items = with_claims(claim("data-kafka-0", f"{total}Gi"))
     where = LogDir(path="/data", total_bytes=total * GIB, usable_bytes=round(total * GIB * share))
-    growth = volume_growth(pods_in(items), 0, where, left_s)
+    growth = pods_in(items).growth(0, where, left_s)
     assert growth is not None
     assert 1.25 * total * GIB <= growth.size_bytes < 2 * total * GIB + 100 * GIB
     assert growth.size_bytes % GIB == 0

@@ -2,10 +2,13 @@
 
 import json
 from base64 import b64encode
+from contextlib import suppress
 from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kafkakit.core.errors import InputError
 from kafkakit.kubernetes.objects import (
@@ -157,6 +160,8 @@ def test_a_wrong_shape_in_a_large_file_has_its_path() -> None:
         read_objects(data, "f")
     with pytest.raises(InputError, match="holds more than 67,108,864 bytes"):
         read_objects(b" " * (64 << 20) + b"{}", "f")
+    with pytest.raises(InputError, match="more than 16,777,216 bytes that are not JSON; kubectl prints JSON with -o"):
+        read_objects(b"#" * (17 << 20), "f")
 
 
 def test_a_secret_that_is_not_base64_is_refused_without_its_value() -> None:
@@ -164,6 +169,45 @@ def test_a_secret_that_is_not_base64_is_refused_without_its_value() -> None:
     (secret,) = found.of(SecretObject)
     with pytest.raises(InputError, match=r"^f: password of secret ops is not base64$"):
         secret.value("password", "f")
+
+
+LEAVES = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=6)
+)
+JUNK = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner))
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(found for key, each in inner for found in places(each, (*path, key)))]
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(st.data())
+def test_junk_anywhere_is_read_alike_or_refused(data: st.DataObject) -> None:
+    document = json.loads(json.dumps({**LISTED, "items": [POD, CLAIM]}))
+    *above, last = data.draw(st.sampled_from([path for path in places(document) if path]))
+    inner = document
+    for step in above:
+        inner = inner[step]
+    inner[last] = data.draw(JUNK)
+    answers = []
+    for text in (json.dumps(document), yaml.safe_dump(document)):
+        try:
+            answers.append(str(read_objects(text.encode(), "f").notes))
+        except InputError as error:
+            answers.append("refused" if error.message.isprintable() else "raw")
+    assert "raw" not in answers
+    assert answers[0] == answers[1]
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(st.binary(max_size=200))
+def test_bytes_are_read_or_refused(data: bytes) -> None:
+    with suppress(InputError):
+        read_objects(data, "f")
+    with suppress(InputError):
+        read_objects(b"{" + data, "f")
 
 
 @pytest.mark.parametrize(

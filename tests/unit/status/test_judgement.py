@@ -25,7 +25,8 @@ from kafkakit.core.errors import ExitCode, UsageError
 from kafkakit.core.findings import FailOn, Finding, Rule, Severity
 from kafkakit.core.lease import LeaseRecord
 from kafkakit.core.model import Broker, BrokerState, LogDir, TopicPartition
-from kafkakit.kubernetes.brokers import POD_CHECKS
+from kafkakit.kubernetes.brokers import pods_of_cluster
+from kafkakit.kubernetes.objects import read_objects
 from kafkakit.status.decide.delays import UNREADABLE, GroupDelay, MeasuredDelays
 from kafkakit.status.decide.history import (
     EVERY_S,
@@ -50,8 +51,9 @@ from kafkakit.status.decide.judgement import (
 from kafkakit.status.decide.object_pages import groups_page
 from kafkakit.status.decide.page_parts import Address, Cell, ClusterView, Link, PageMark, UiPage, cut_words
 from kafkakit.status.decide.pages import findings_page, fleet_page, overview_page
-from kafkakit.status.decide.surroundings import LintSummary, SeenService, ServiceName
+from kafkakit.status.decide.surroundings import POD_CHECKS, LintSummary, SeenService, ServiceName
 from kafkakit.status.report.status import nagios_report, status_report
+from tests.rigs.kubernetes import cluster, printed
 
 NOW = datetime(2026, 11, 28, 7, 4, 10, tzinfo=UTC)
 GIB = 1 << 30
@@ -239,6 +241,14 @@ def test_every_check_of_a_reading_without_moves_has_a_case() -> None:
     from_moves = {"move-stalled", "moving", "leftover-throttle", "run-unfinished", "stream-operation"}
     of_pods = {rule.name for rule in POD_CHECKS}  # tests/unit/kubernetes/test_brokers.py
     assert {rule.name for rule in CHECKS} == {*CASES, *from_moves, *of_pods}
+
+
+@pytest.mark.parametrize(("expands", "command"), [(True, "kubectl patch pvc data-kafka-1 "), (False, "kafkakit ")])
+def test_a_full_disk_is_repaired_by_its_volume_if_that_can_grow(expands: bool, command: str) -> None:
+    pods = pods_of_cluster(read_objects(printed(cluster("abc", first=1, expands=expands)), "f"))
+    found = named(healthy(disks={1: disk(1, 0.91)}, pods=pods), "disk")
+    assert found.hint.startswith(command)
+    assert ("may grow to 130Gi" in found.message) is expands
 
 
 def test_half_of_the_voters_behind_is_an_error() -> None:
