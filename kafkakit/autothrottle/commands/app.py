@@ -107,6 +107,7 @@ def serve(
     from kafkakit.autothrottle.report import once_report
     from kafkakit.cli.session import finish, open_session
     from kafkakit.core.quantities import parse_seconds
+    from kafkakit.core.rpc import ServiceProbes
 
     cli = cli_context(ctx)
     if not dry_run:
@@ -134,13 +135,15 @@ def serve(
             report=log.say,
             told=log.tick,
         )
-        require_listening = open_api(stack, log.say, paced, overrides, service.listen, token, service.http_name or ())
+        probes = ServiceProbes(notify_service, session.clock.monotonic)
+        names = service.http_name or ()
+        require_listening = open_api(stack, log.say, paced, overrides, service.listen, token, names, probes)
         run_service(
             paced,
             pacer,
             lead,
             session.clock,
-            notify_service,
+            probes.notify,
             require_listening=require_listening,
             remove_on_exit=service.remove_on_exit,
         )
