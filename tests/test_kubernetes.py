@@ -298,3 +298,20 @@ def test_kustomize_makes_the_same_of_the_base(tmp_path: Path) -> None:
     assert config.startswith("kafkakit-config-"), "a change of its content rolls the pods"
     plain = json.loads(json.dumps(made).replace(config, "kafkakit-config"))
     assert without_hashes(plain) == without_hashes(all_objects())
+
+
+def test_the_page_shows_an_overlay_that_works(tmp_path: Path) -> None:
+    kubectl = program("kubectl")
+    page = (ROOT / "docs/install.md").read_text("utf-8").partition("\n## Kubernetes\n")[2]
+    lines = page.partition("```sh\n")[2].partition("```")[0]
+    shutil.copytree(ROOT / "deploy/kubernetes", tmp_path / "deploy/kubernetes")
+    path = f"{Path(kubectl).parent}:/usr/bin:/bin"
+    words = ["bash", "-euc", lines]
+    ran = subprocess.run(words, cwd=tmp_path, env={"PATH": path}, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    made = list(yaml.safe_load_all(ran.stdout))
+    assert schema_faults(made, ["1.37"]) == []
+    assert faults(made, given=GIVEN) == []
+    images = {c["image"] for _, template in pods_of(made) for c in template["spec"]["containers"]}
+    names = ("kafkakit", "kafkakit-audits")
+    assert images == {f"registry.example.org/{name}:{kafkakit.__version__}" for name in names}
