@@ -1,7 +1,6 @@
 """The objects of deploy/kubernetes: what two versions of Kubernetes accept, and what no schema finds."""
 
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -233,10 +232,11 @@ MISSPELT: dict[str, Break] = {
 
 @pytest.mark.parametrize("case", MISSPELT)
 def test_what_a_schema_refuses_is_found(case: str) -> None:
-    objects = all_objects()
+    before, objects = all_objects(), all_objects()
     MISSPELT[case](objects)
-    assert schema_faults(objects, ["1.30"])
-    assert schema_faults(objects, ["1.37"])
+    changed = [each for each in objects if each not in before]
+    assert schema_faults(changed, ["1.30"])
+    assert schema_faults(changed, ["1.37"])
 
 
 def accepted(values: Any) -> bool:
@@ -275,7 +275,7 @@ def test_values_of_a_wrong_kind_are_refused(values: Any) -> None:
 
 def program(name: str) -> str:
     """A program that is at hand; skips, or fails where it is required, without."""
-    found = os.environ.get(f"KAFKAKIT_TEST_{name.upper()}") or shutil.which(name)
+    found = shutil.which(name)
     if found is None:
         pytest.skip(f"no {name} on the PATH")
     return found
@@ -315,3 +315,39 @@ def test_the_page_shows_an_overlay_that_works(tmp_path: Path) -> None:
     images = {c["image"] for _, template in pods_of(made) for c in template["spec"]["containers"]}
     names = ("kafkakit", "kafkakit-audits")
     assert images == {f"registry.example.org/{name}:{kafkakit.__version__}" for name in names}
+
+
+KUBE_VERSION = ("--kube-version", "1.30.0")  # a helm that is not a release knows only an old one
+VALUES = {"default": None, "full": ROOT / "tests/cases/kubernetes/full-values.yaml"}
+
+
+def recorded(name: str) -> Path:
+    """What helm 3.22 printed; the header of each document names its template."""
+    return ROOT / f"tests/cases/kubernetes/helm-{name}.yaml"
+
+
+def helm_template(name: str) -> str:
+    values = VALUES[name]
+    more = [] if values is None else ["--values", str(values)]
+    return output_of(program("helm"), "template", "kafkakit", str(CHART), *KUBE_VERSION, *more)
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_our_renderer_makes_what_helm_does(name: str) -> None:
+    made = {name_of(each): each for each in yaml.safe_load_all(recorded(name).read_text("utf-8")) if each}
+    ours = render_chart(FULL if name == "full" else None)
+    assert {name_of(each): each for each in ours} == made
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_helm_prints_what_is_recorded(name: str) -> None:
+    assert helm_template(name) == recorded(name).read_text("utf-8"), "record it again"
+
+
+def test_helm_finds_nothing_to_say_and_refuses_wrong_values() -> None:
+    helm = program("helm")
+    for values in VALUES.values():
+        output_of(helm, "lint", "--strict", str(CHART), *([] if values is None else ["--values", str(values)]))
+    words = [helm, "template", "x", str(CHART), *KUBE_VERSION, "--set-string", "registry.replicas=two"]
+    ran = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+    assert (ran.returncode, "replicas" in ran.stderr) == (1, True)

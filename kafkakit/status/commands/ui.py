@@ -124,6 +124,7 @@ def ui(ctx: typer.Context, request: UiRequest, tags: TagSource) -> None:
         service.prepare()
         scheme = "http" if tls is None else "https"
         cli.output.say(f"serving {scheme}://{server.address}/")
+        probes.notify("READY=1")
         for _ in repeat_every(clock, POLL_S):
             server.require_listening()
             probes.notify("WATCHDOG=1")
