@@ -8,7 +8,15 @@ from enum import StrEnum
 
 from kafkakit.core.errors import UsageError
 from kafkakit.report.exports import cron_line, files_report, running_service_text, service_text, timer_text
-from kafkakit.report.kubernetes import CONFIG_MAP, SECRET, SECRET_FOLDER, Pod, deployment, disruption_budget, manifest
+from kafkakit.report.kubernetes import (
+    CONFIG_MAP,
+    SECRET,
+    SECRET_FOLDER,
+    CommandPod,
+    deployment,
+    disruption_budget,
+    manifest,
+)
 from kafkakit.report.report import Report
 
 NAME = "kafkakit-autothrottle"
@@ -88,7 +96,7 @@ def _objects(place: KubernetesPlace, program: Sequence[str], run: Sequence[str])
     """Two pods, of which one leads; their control store must be Kafka or ZooKeeper."""
     if place.image is None:
         raise UsageError("a Deployment needs an image", hint="--image: one with kafkakit")
-    pod = Pod(
+    pod = CommandPod(
         name=NAME,
         component="autothrottle",
         image=place.image,

@@ -25,7 +25,7 @@ Body = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pod:
+class CommandPod:
     """A pod of one container named `component`, which is part of the object `name`.
 
     `arguments` go to the image's entry point, `command` takes its place. `port` is where a service answers probes.
@@ -60,7 +60,7 @@ class Pod:
         return {"name": self.name, **place, "labels": self.labels}
 
 
-def deployment(pod: Pod, replicas: int) -> Body:
+def deployment(pod: CommandPod, replicas: int) -> Body:
     """A service whose pods may run at once."""
     return {
         "apiVersion": "apps/v1",
@@ -74,7 +74,7 @@ def deployment(pod: Pod, replicas: int) -> Body:
     }
 
 
-def disruption_budget(pod: Pod) -> Body:
+def disruption_budget(pod: CommandPod) -> Body:
     """One pod at a time may go when nodes are drained; those that are not ready may always."""
     return {
         "apiVersion": "policy/v1",
@@ -88,7 +88,7 @@ def disruption_budget(pod: Pod) -> Body:
     }
 
 
-def cron_job(pod: Pod, schedule: str, *, start_within_s: int, limit_s: int) -> Body:
+def cron_job(pod: CommandPod, schedule: str, *, start_within_s: int, limit_s: int) -> Body:
     """Runs at times in UTC, one at a time and never again by itself: the exit code says what is to be done."""
     return {
         "apiVersion": "batch/v1",
@@ -115,7 +115,7 @@ def cron_job(pod: Pod, schedule: str, *, start_within_s: int, limit_s: int) -> B
     }
 
 
-def volume_claims(pod: Pod, size: str) -> list[Body]:
+def volume_claims(pod: CommandPod, size: str) -> list[Body]:
     """Claims for the pod's volumes."""
     return [
         {
@@ -141,7 +141,7 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-def _pod_spec(pod: Pod) -> Body:
+def _pod_spec(pod: CommandPod) -> Body:
     return {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
@@ -163,7 +163,7 @@ def _pod_spec(pod: Pod) -> Body:
     }
 
 
-def _container(pod: Pod) -> Body:
+def _container(pod: CommandPod) -> Body:
     # Kubernetes replaces $(NAME) in command lines; two dollars stand for one.
     lines = {"command": pod.command, "args": pod.arguments}
     variables = {"HOME": "/tmp", **pod.environment}

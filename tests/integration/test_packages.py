@@ -119,7 +119,7 @@ def require_working(shell: Shell, program: str, folder: Path, *, extra: str) -> 
 def test_wheels_are_installed_without_a_registry(dist: Path, tmp_path: Path) -> None:
     # What is not compiled at once is compiled when it is used, which takes a third of the time here.
     no_registry = {"PIP_CONFIG_FILE": "/dev/null", "PIP_INDEX_URL": "file:///nonexistent"}
-    shell = shell_in(tmp_path, PIP_NO_COMPILE="1", **no_registry)
+    shell = shell_in(tmp_path, limit_s=280, PIP_NO_COMPILE="1", **no_registry)
     (tmp_path / "dist").symlink_to(dist)
     ran = shell(shell_lines("Wheels, without a registry"))
     assert ran.returncode == 0, ran.stderr

@@ -38,7 +38,7 @@ from kafkakit.report.exports import (
     single_gauge,
     timer_text,
 )
-from kafkakit.report.kubernetes import CONFIG_FOLDER, SECRET_FOLDER, Pod, manifest, volume_claims
+from kafkakit.report.kubernetes import CONFIG_FOLDER, SECRET_FOLDER, CommandPod, manifest, volume_claims
 from kafkakit.report.kubernetes import cron_job as kubernetes_cron_job
 from kafkakit.report.report import Report, ResultTable, attributes, lines_from, records
 from kafkakit.rules.audits import capacity, delivery, drift, segments
@@ -345,7 +345,7 @@ def cron_job(schedule: DailySchedule) -> str:
         raise UsageError("a CronJob needs an image", hint="--image: one with kafkakit[spark] and Java 17 or 21")
     hour, minute = schedule.hour_and_minute
     local = tuple(place for place in _local_places(schedule) if _MOUNTED.fullmatch(place))
-    pod = Pod(
+    pod = CommandPod(
         name=schedule.name,
         component="audits",
         image=schedule.image,
