@@ -23,7 +23,7 @@ QUICK := not kafka and not zookeeper and not network and not spark
 # Where tests with real parts are (a test checks it); collecting all others takes each worker most of a minute.
 REAL := tests/integration tests/spark tests/test_bare_install.py tests/test_determinism.py
 
-.PHONY: venv parts lock audit dist demo demo-fleet test check slow-tests bench docs pictures config-tables protos
+.PHONY: venv parts lock audit dist image demo demo-fleet test check slow-tests bench docs pictures config-tables protos
 .DEFAULT_GOAL := venv
 
 venv: $(STAMP)
@@ -127,6 +127,11 @@ dist:
 	  { test -x $$venv/bin/hatchling || { $(PYTHON) -m venv $$venv && PIP_CONSTRAINT=$(LOCK) \
 	  $$venv/bin/python -m pip install --quiet --disable-pip-version-check 'hatchling<2'; }; } && \
 	  $$venv/bin/python deploy/packages/build.py $(DIST) $(FORMS)
+
+# The image of kafkakit as an OCI layout, $(DIST)/image, of the wheels in $(DIST): no daemon. ROOT=PATH: a folder or a tar
+# file with the system to build on; Debian's packages, fetched by apt, if not given.
+image:
+	$(PYTHON) deploy/image/build.py $(DIST) $(if $(ROOT),--root $(ROOT))
 
 demo: $(STAMP)
 	$(BIN)/kafkakit sandbox demo $(DEMO_ARGS)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kafkakit.config.security import ProbedListener, Secret, Security
     from kafkakit.core.lease import Holder
     from kafkakit.core.programs import Versions
-    from kafkakit.core.rpc import HttpPage, HttpRequest
+    from kafkakit.core.rpc import HttpPage, HttpRequest, ServiceProbes
     from kafkakit.core.storage_documents import Compression
     from kafkakit.execution.act.leases import Lease
     from kafkakit.ports.acting import Clock
@@ -613,6 +613,7 @@ def open_page_server(
     names: Collection[str] = (),
     tls: Security | None = None,
     *,
+    probes: ServiceProbes | None = None,
     extra: str = "serve",
 ) -> PageServer:
     """A server of pages, which listens from now on until it is closed; `MissingExtraError` without the extra.
@@ -627,16 +628,18 @@ def open_page_server(
         raise MissingExtraError("serving over HTTP", extra, _package(error, "uvicorn")) from None
     host, _ = parse_listen(listen)
     known = frozenset(name.lower() for name in (host, *names)) if is_loopback(host) else None
-    return PageServer(listen, answer, names=known, tls=tls)
+    return PageServer(listen, answer, names=known, tls=tls, probes=probes)
 
 
-def open_http_listener(listen: str, answer: Answer, max_body_bytes: int, tls: Security | None) -> RpcListener:
+def open_http_listener(
+    listen: str, answer: Answer, max_body_bytes: int, tls: Security | None, probes: ServiceProbes | None = None
+) -> RpcListener:
     """An HTTP server, not yet started; `tls` is our key and certificate, and the authorities of clients."""
     try:
         from kafkakit.adapters.rpc.http_listener import HttpLimits, HttpListener
     except ImportError as error:
         raise MissingExtraError("the registry", "registry", _package(error, "uvicorn")) from None
-    return HttpListener(listen, answer, tls=tls, limits=HttpLimits(body_bytes=max_body_bytes))
+    return HttpListener(listen, answer, tls=tls, limits=HttpLimits(body_bytes=max_body_bytes), probes=probes)
 
 
 def threads_of_requests() -> Callable[[Callable[[], Any]], Awaitable[Any]]:

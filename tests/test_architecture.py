@@ -301,12 +301,12 @@ VIOLATIONS: list[tuple[str, dict[str, str], list[str]]] = [
     ("large modules", {"a.py": "x = 1\n" * 701, "b.py": "x = 1\n" * 700}, ["kit.a: has 701 lines, 700 are the most"]),
     (
         "sizes",
-        {f"m{number}.py": "x = 1\n" * (99 if number < 120 else 199) for number in range(503)}
+        {f"m{number}.py": "x = 1\n" * (99 if number < 120 else 199) for number in range(509)}
         | {"../spark/kafkakit_spark/job.py": "x = 1\n"},
         [
-            "121 of 504 modules (24 %) have less than 100 lines, 20 % are the most",
+            "121 of 510 modules (23 %) have less than 100 lines, 20 % are the most",
             "the median module has 199 lines, 200 are the least",
-            "there are 504 modules, 503 are the most",
+            "there are 510 modules, 509 are the most",
         ],
     ),
     (

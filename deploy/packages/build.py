@@ -345,8 +345,8 @@ def system_files(library: Path) -> dict[str, str | bytes]:
 
 SERVICES = {
     "registry": ("notifies", "Topics, brokers and tags of a Kafka cluster over HTTP and gRPC", "registry", "serve"),
-    "assigner": ("", "Partitions of streams for their workers", "streams", "assigner", "run"),
-    "ui": ("", "A page of Kafka clusters", "ui"),
+    "assigner": ("notifies", "Partitions of streams for their workers", "streams", "assigner", "run"),
+    "ui": ("notifies", "A page of Kafka clusters", "ui"),
 }
 """Services that no command prints: whether each notifies systemd, what it is, and the words of its command."""
 PRINT_UNIT = """\

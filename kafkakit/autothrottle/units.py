@@ -1,18 +1,31 @@
 """The files by which systemd, cron and Kubernetes run the pacer."""
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-
-import yaml
 
 from kafkakit.core.errors import UsageError
 from kafkakit.report.exports import cron_line, files_report, running_service_text, service_text, timer_text
+from kafkakit.report.kubernetes import (
+    CONFIG_MAP,
+    SECRET,
+    SECRET_FOLDER,
+    CommandPod,
+    deployment,
+    disruption_budget,
+    manifest,
+)
 from kafkakit.report.report import Report
 
 NAME = "kafkakit-autothrottle"
 ENVIRONMENT = "/etc/kafkakit/autothrottle.env"
 WHAT = "Throttles of Kafka's replica moves"
+USUAL_PROGRAM = "/usr/local/bin/kafkakit"
+TOKEN_FILE = f"{SECRET_FOLDER}/autothrottle-token"
+"""The token of the API in a pod, if no other file is named."""
+_OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
 class Runner(StrEnum):
@@ -24,6 +37,23 @@ class Runner(StrEnum):
     K8S = "k8s"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubernetesPlace:
+    """What pods are made of; raises `UsageError` for what is not a name there. `port` is that of the API."""
+
+    image: str | None = None
+    config_map: str = CONFIG_MAP
+    secret: str = SECRET
+    port: int = 8080
+
+    def __post_init__(self) -> None:
+        for name in (self.config_map, self.secret):
+            if not _OBJECT_NAME.fullmatch(name):
+                raise UsageError(f"{name!r:.80} is not a valid name", hint="use small letters, digits, - and .")
+        if self.image is not None and not (self.image.isprintable() and self.image.strip()):
+            raise UsageError(f"{self.image!r:.80} is not an image name")
+
+
 def unit_report(
     program: Sequence[str],
     options: Sequence[str],
@@ -31,12 +61,12 @@ def unit_report(
     runner: Runner,
     every_minutes: int,
     *,
-    image: str | None,
+    place: KubernetesPlace,
 ) -> Report:
     """The files by name; `program` is the command line up to the group, `options` those of `run` and `once`.
 
     `of_run` are options of `run` alone. Raises `UsageError` for them where `once` is run, for words that no unit file
-    can hold, and for Kubernetes without an image.
+    can hold, and for Kubernetes without an image (`place`).
     """
     words = [*program, "autothrottle"]
     if not all(word.isprintable() for word in (*words, *options, *of_run)):
@@ -58,37 +88,26 @@ def unit_report(
         case Runner.CRON:
             files = {f"{NAME}.cron": cron_line(f"*/{every_minutes} * * * *", once)}
         case Runner.K8S:
-            files = {f"{NAME}.yaml": _deployment([*words, "run", *options, *of_run], image)}
+            files = {f"{NAME}.yaml": _objects(place, program, ["run", *options, *of_run])}
     return files_report("autothrottle unit", runner.value, files)
 
 
-def _deployment(command: Sequence[str], image: str | None) -> str:
+def _objects(place: KubernetesPlace, program: Sequence[str], run: Sequence[str]) -> str:
     """Two pods, of which one leads; their control store must be Kafka or ZooKeeper."""
-    if image is None:
+    if place.image is None:
         raise UsageError("a Deployment needs an image", hint="--image: one with kafkakit")
-    container = {
-        "name": "autothrottle",
-        "image": image,
-        "command": [word.replace("$(", "$$(") for word in command],
-        "env": [{"name": "HOME", "value": "/tmp"}, {"name": "KAFKAKIT_CONTROL_STORE", "value": "kafka"}],
-        "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},
-        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-    }
-    pod = {
-        "automountServiceAccountToken": False,
-        "terminationGracePeriodSeconds": 30,
-        "securityContext": {"runAsNonRoot": True, "runAsUser": 10001, "seccompProfile": {"type": "RuntimeDefault"}},
-        "containers": [container],
-    }
-    labels = {"app.kubernetes.io/name": NAME}
-    body = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": NAME, "labels": labels},
-        "spec": {
-            "replicas": 2,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": pod},
-        },
-    }
-    return yaml.safe_dump(body, sort_keys=False, allow_unicode=True, width=10_000)
+    pod = CommandPod(
+        name=NAME,
+        component="autothrottle",
+        image=place.image,
+        command=() if program[0] == USUAL_PROGRAM else (program[0],),
+        arguments=(*program[1:], "autothrottle", *run),
+        cpu="50m",
+        memory="128Mi",
+        memory_limit="512Mi",
+        port=place.port,
+        config_map=place.config_map,
+        secret=place.secret,
+        environment={"KAFKAKIT_CONTROL_STORE": "kafka"},
+    )
+    return manifest(deployment(pod, 2), disruption_budget(pod))

@@ -1,8 +1,8 @@
 """Calls to services over gRPC and over HTTP, and their answers, as values.
 
 Which addresses a service listens on, and which requests come from pages of other servers in a browser, is decided here
-for all services. Bodies of HTTP answers are read within limits of size and time, whichever client reads them. An event
-for people is a value that services of metrics keep.
+for all services, and what they answer to probes. Bodies of HTTP answers are read within limits of size and time,
+whichever client reads them. An event for people is a value that services of metrics keep.
 """
 
 import re
@@ -188,6 +188,44 @@ def answer_pages(pages: Pages) -> Callable[[HttpRequest], HttpPage]:
         return plain_page(404, "there is " + " ".join(sorted(pages))) if page is None else page(request.query)
 
     return answer
+
+
+ALIVE_S = 300.0
+"""A service that has not got round to its work for this long is stuck, as systemd's watchdog has it."""
+
+
+class ServiceProbes:
+    """What a service answers Kubernetes' probes, from what it tells its service manager; for any thread.
+
+    `/startupz` is 200 once it works, `/livez` while it gets round to its work, `/readyz` while `is_ready`. Kafka
+    decides about the last alone. The answers hold no facts, since they need no token.
+    """
+
+    def __init__(
+        self, tell: Callable[..., bool], monotonic: Callable[[], float], is_ready: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._tell, self._monotonic, self._is_ready = tell, monotonic, is_ready
+        self._worked_s: float | None = None
+
+    def notify(self, *lines: str) -> bool:
+        """Tell the service manager; `READY=1` and `WATCHDOG=1` are what the probes answer by."""
+        if "READY=1" in lines or "WATCHDOG=1" in lines:
+            self._worked_s = self._monotonic()
+        return self._tell(*lines)
+
+    def page(self, path: str) -> HttpPage | None:
+        """The answer to a probe, at once; None for any other path."""
+        worked_s = self._worked_s
+        match path:
+            case "/startupz":
+                is_well = worked_s is not None
+            case "/livez":
+                is_well = worked_s is None or self._monotonic() - worked_s <= ALIVE_S
+            case "/readyz":
+                is_well = worked_s is not None and self._is_ready()
+            case _:
+                return None
+        return plain_page(200, "ok") if is_well else plain_page(503, "no")
 
 
 CHUNK_BYTES = 1 << 16

@@ -171,7 +171,7 @@ def test_a_folder_of_runs_stands_for_the_newest_that_is_done(home: Home) -> None
 
 
 def test_units_are_printed_for_each_scheduler(home: Home) -> None:
-    given = ("--fleet", "/etc/f.yaml", "--store", "/srv/s", "--results", "/srv/r", "--image", "kit:1")
+    given = ("--fleet", "/etc/kafkakit/f.yaml", "--store", "/srv/s", "--results", "/srv/r", "--image", "kit:1")
     for form, start in (
         ("systemd", "# kafkakit-audits.service\n[Unit]"),
         ("cron", "30 3 * * * "),

@@ -429,6 +429,15 @@ def test_units_hold_the_options_that_were_given_and_no_others(desk: Autothrottle
     assert "can be reached" in desk.run("unit", "--format", "systemd", "--listen", "0.0.0.0:8080").stderr
     assert desk.run("unit", "--format", "cron", "--interval", "5s").code == 2
     assert desk.run("unit", "--format", "k8s", "--rate", "40MB").code == 2
+    k8s = ("unit", "--format", "k8s", "--rate", "40MB", "--image", "kit:1", "-o", "json")
+    printed = desk.run(*k8s, "--listen", "127.0.0.1:9000").json["files"]["kafkakit-autothrottle.yaml"]
+    assert [line.strip() for line in printed.splitlines() if "0.0.0.0" in line or "Port: " in line] == [
+        "- 0.0.0.0:9000",
+        "containerPort: 9000",
+    ]
+    assert "/run/secrets/kafkakit/autothrottle-token" in printed
+    for words in (("--listen", "none"), ("--no-token",), ("--secret", "A")):
+        assert desk.run(*k8s, *words).code == 2
     assert desk.run("unit", "--format", "cron", "--rate", "fast").code == 2
 
 

@@ -16,6 +16,7 @@ from kafkakit.core.documents import encode_snapshot
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
 from tests.places import ROOT
 from tests.rigs.clean_root import CleanRoot, make_clean_root
+from tests.rigs.image_layout import start_in_image, unpack_layout
 from tests.rigs.required import missing, require_sound_units
 
 # The first test waits for the packages, which take minutes to fetch, compress and unpack.
@@ -54,13 +55,17 @@ def shell_in(folder: Path, *, limit_s: float = 280, **variables: str) -> Shell:
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("packages") / "dist"
+    build(folder, "Build")
+    return folder
+
+
+def build(folder: Path, section: str) -> None:
+    """Run the lines of a section in the checkout; skips, or fails, where they cannot fetch what they need."""
     shared = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "SSL_", "HOME", "XDG_"))}
     python = str(Path(sys.executable).resolve())
-    build = shell_in(ROOT, limit_s=840, **{**shared, "DIST": str(folder), "PYTHON": python})
-    ran = build(shell_lines("Build"))
+    ran = shell_in(ROOT, limit_s=840, **{**shared, "DIST": str(folder), "PYTHON": python})(shell_lines(section))
     if ran.returncode:
-        missing("network", f"make dist failed: {ran.stderr.strip()[-500:]}")
-    return folder
+        missing("network", f"{section} failed: {ran.stderr.strip()[-500:]}")
 
 
 def put_inputs(folder: Path) -> None:
@@ -184,3 +189,36 @@ def test_the_debian_package_in_a_clean_root(dist: Path, clean_root: CleanRoot, t
         assert (usr / "share" / place).read_text() == printed != ""
     removed = clean_root.run("dpkg -r kafkakit && test ! -e /usr/lib/kafkakit && test ! -e /usr/bin/kafkakit")
     assert removed.returncode == 0, removed.stdout + removed.stderr
+
+
+def test_the_image_runs_from_a_read_only_root(dist: Path, tmp_path: Path) -> None:
+    build(dist, "Image")
+    root, files = tmp_path / "root", tmp_path / "files"
+    config = unpack_layout(dist / "image", root)
+    assert sorted(path.name for path in (root / "usr/bin").iterdir()) == ["kafkakit", f"python{PYTHON}"], "no shell"
+    files.mkdir()
+    put_inputs(files)
+
+    def ran(*words: str) -> tuple[int, str, str]:
+        process = start_in_image(root, config, *words, files=files)
+        out, err = process.communicate(timeout=280)
+        return process.returncode, out, err
+
+    code, out, err = ran("version", "-o", "json")
+    assert (code, err) == (0, "")
+    assert [name for name, version in json.loads(out)["packages"].items() if version is None] == []
+    plan = (
+        "topicmappr rebuild --snapshot /var/lib/kafkakit/cluster.json --topics orders --brokers 1004,1002,1003 -o json"
+    )
+    code, out, err = ran(*plan.split())
+    assert code == 0, err
+    assert '"replicas"' in out
+    code, _, err = ran(*plan.split(), "--plan", "/usr/plan.json")
+    assert (code != 0, "Read-only file system" in err) == (True, True), err
+    words = "-B 127.0.0.1:1 streams lag serve --listen 0.0.0.0:0"
+    with start_in_image(root, config, *words.split(), files=files) as process:
+        assert process.stderr is not None
+        assert any("serving http" in line for line in iter(process.stderr.readline, ""))
+        process.terminate()
+        assert "stopped (SIGTERM)" in process.communicate(timeout=120)[1]
+        assert process.returncode == 143

@@ -5,9 +5,10 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,48 @@ def test_two_services_share_a_cluster_and_one_takes_over(single: SandboxCluster)
             _, told = other.process.communicate(timeout=180)
             assert other.process.returncode == 143, told
             assert "the state is saved" in told
+
+
+SERVICES = {
+    "lag": "streams lag serve --listen {}",
+    "assigner": "streams assigner run --listen {}",
+    "autothrottle": "autothrottle run --rate 40MB --listen {} --no-token",
+    "registry": "registry serve --http-listen {} --grpc-listen none",
+    "ui": "ui --listen {}",
+}
+
+
+def test_services_live_on_while_their_broker_is_away(single: SandboxCluster) -> None:
+    addresses = {name: free_address(single) for name in SERVICES}
+    program = [sys.executable, "-m", "kafkakit", "--profile", single.name, "-X", "control_store=kafka"]
+
+    def answer(name: str, path: str) -> int:
+        try:
+            with urllib.request.urlopen(f"http://{addresses[name]}{path}", timeout=30) as page:
+                return int(page.status)
+        except urllib.error.HTTPError as error:
+            return error.code
+        except OSError:
+            return 0
+
+    with ExitStack() as stack:
+        running = []
+        for name, words in SERVICES.items():
+            command = [*program, *words.format(addresses[name]).split()]
+            running.append(stack.enter_context(subprocess.Popen(command, env=single.env, stderr=subprocess.DEVNULL)))
+            stack.callback(running[-1].kill)
+        ready = dict.fromkeys(SERVICES, (200, 200))
+        until(lambda: {name: (answer(name, "/startupz"), answer(name, "/readyz")) for name in SERVICES} == ready)
+        single.kill(single.broker_ids[0])
+        try:
+            until(lambda: answer("assigner", "/readyz") == 503, "the assigner does not see that the broker is away")
+            assert {name: answer(name, "/livez") for name in SERVICES} == dict.fromkeys(SERVICES, 200)
+        finally:
+            single.revive()
+        until(lambda: answer("assigner", "/readyz") == 200, "the assigner does not see that the broker is back")
+        for process in running:
+            process.terminate()
+        assert [process.wait(180) for process in running] == [143] * len(running)
 
 
 def test_the_runbook_works_as_it_stands(single: SandboxCluster, tmp_path: Path) -> None:

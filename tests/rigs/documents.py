@@ -1,9 +1,10 @@
-"""Makes what is generated from the program: `docs/commands.md`, `docs/acl.md`, the picture in `docs/development.md`.
+"""Makes `docs/commands.md`, `docs/acl.md`, the picture in `docs/development.md`, alerts for Kubernetes.
 
 make docs
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from kafkakit.cli.completion import GRAMMAR
@@ -90,7 +91,33 @@ def _lines() -> Iterator[str]:
     yield "throttle could not be removed later."
 
 
+RULE_HEAD = """apiVersion: monitoring.coreos.com/v1
+kind: PrometheusRule
+metadata:
+  name: kafkakit-lag
+  labels:
+    app.kubernetes.io/name: kafkakit
+    app.kubernetes.io/instance: kafkakit
+    app.kubernetes.io/component: lag
+spec:
+"""
+
+
+def prometheus_rules() -> dict[Path, str]:
+    """The alert rules as Prometheus' operator takes them, and as the chart does, by file."""
+    parts = [
+        f"  # {path.name}\n" + path.read_text("utf-8").partition("\ngroups:\n")[2]
+        for path in sorted((ROOT / "deploy/prometheus").glob("*.rules.yaml"))
+    ]
+    text = "groups:\n" + "".join(parts)
+    lines = (f"  {line}" if line.strip() else line for line in text.splitlines(keepends=True))
+    places = ROOT / "deploy/kubernetes"
+    return {places / "monitoring/rules.yaml": RULE_HEAD + "".join(lines), places / "chart/rules.yaml": text}
+
+
 if __name__ == "__main__":
+    for place, text in prometheus_rules().items():
+        place.write_text(text)
     (ROOT / "docs" / "commands.md").write_text(reference_markdown(build_root()))
     (ROOT / "docs" / "acl.md").write_text(acl_markdown())
     guide = ROOT / "docs" / "development.md"

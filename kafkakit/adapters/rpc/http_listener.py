@@ -29,6 +29,7 @@ from kafkakit.core.rpc import (
     RpcAnswer,
     RpcCall,
     RpcStream,
+    ServiceProbes,
     is_from_another_page,
     is_loopback,
     parse_listen,
@@ -46,6 +47,7 @@ _REFUSED: Mapping[int, bytes] = {
 }
 _TYPE = b"content-type"
 _JSON = (_TYPE, b"application/json")
+_NO_STORE = (b"cache-control", b"no-store")
 _GRACE_S = 2.0
 T = TypeVar("T")
 
@@ -120,13 +122,20 @@ class _Server(uvicorn.Server):
 class HttpListener:
     """Implements `ports.RpcListener`. `answer` is called in the event loop, with each body read within the limits.
 
-    `tls` has our key and certificate, and the authorities of clients that must have one (None: any client).
+    `tls` has our key and certificate, and the authorities of clients that must have one (None: any client). `probes`
+    are answered before anything else is asked.
     """
 
     def __init__(
-        self, listen: str, answer: Answer, *, tls: Security | None = None, limits: HttpLimits | None = None
+        self,
+        listen: str,
+        answer: Answer,
+        *,
+        tls: Security | None = None,
+        limits: HttpLimits | None = None,
+        probes: ServiceProbes | None = None,
     ) -> None:
-        self._listen, self._answer, self._tls = listen, answer, tls
+        self._listen, self._answer, self._tls, self._probes = listen, answer, tls, probes
         self._limits = limits or HttpLimits()
         self._server: Any = None
         self._serving: asyncio.Task[None] | None = None
@@ -234,6 +243,9 @@ class HttpListener:
         body = await _body(scope, receive, self._limits)
         if isinstance(body, int):
             await _send(send, body, [_JSON, (b"connection", b"close")], _REFUSED[body])
+            return
+        if self._probes is not None and (page := self._probes.page(scope["path"])) is not None:
+            await _send(send, page.status, [(_TYPE, page.media.encode()), _NO_STORE], page.body)
             return
         host, port = scope["client"] or ("", 0)
         answer = await self._answer(
@@ -350,11 +362,12 @@ class PageServer:
         names: Collection[str] | None = None,
         limits: HttpLimits = PAGE_LIMITS,
         tls: Security | None = None,
+        probes: ServiceProbes | None = None,
     ) -> None:
         self._page, self._names, self._busy = page, names, 0
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name="http", daemon=True)
-        self._listener = HttpListener(listen, self._answer, limits=limits, tls=tls)
+        self._listener = HttpListener(listen, self._answer, limits=limits, tls=tls, probes=probes)
         self._is_closed = False
         self._thread.start()
         try:

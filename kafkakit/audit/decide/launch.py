@@ -287,8 +287,8 @@ class DailySchedule:
     """Collect and audit a fleet each day at a time.
 
     Places are absolute paths or URIs, `at` is `HH:MM` in UTC (of
-    the machine with cron). `metrics_file` gets the figures. `image`, `namespace` and `secret` (its keys become
-    environment variables) are for Kubernetes. Raises `UsageError` for what cannot be scheduled.
+    the machine with cron). `metrics_file` gets the figures. `image`, `namespace`, `secret` (its keys become environment
+    variables), `config_map` and `secret_files` are for Kubernetes. Raises `UsageError` for what cannot be scheduled.
     """
 
     store: str = required_option("--store", metavar="DIR|URI", help="The store of snapshots.")
@@ -311,6 +311,18 @@ class DailySchedule:
     secret: str | None = option(
         None, "--secret", metavar="NAME", help="With k8s: a secret whose keys become environment variables."
     )
+    config_map: str = option(
+        "kafkakit-config",
+        "--config-map",
+        metavar="NAME",
+        help="With k8s: the ConfigMap with the files of /etc/kafkakit.",
+    )
+    secret_files: str = option(
+        "kafkakit-secrets",
+        "--secret-files",
+        metavar="NAME",
+        help="With k8s: the Secret with the files of /run/secrets/kafkakit.",
+    )
 
     def __post_init__(self) -> None:
         if not self.collect:
@@ -325,7 +337,7 @@ class DailySchedule:
                 raise UsageError(f"the {what} {place:.80} is not absolute", hint="write a path that begins with /")
         if not _TIME.fullmatch(self.at):
             raise UsageError(f"{self.at!r:.40} is not a time of day", hint="write it like 03:30")
-        for text in (self.name, self.namespace, self.secret or "a"):
+        for text in (self.name, self.namespace, self.secret or "a", self.config_map, self.secret_files):
             if not _NAME.fullmatch(text):
                 raise UsageError(
                     f"{text!r:.80} is not a valid name", hint="use small letters, digits and - between them"

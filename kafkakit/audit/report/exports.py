@@ -8,6 +8,7 @@ timer, a line for cron, or a CronJob of Kubernetes; one run is a SparkApplicatio
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from inspect import cleandoc
 from math import isfinite
 
@@ -37,6 +38,8 @@ from kafkakit.report.exports import (
     single_gauge,
     timer_text,
 )
+from kafkakit.report.kubernetes import CONFIG_FOLDER, SECRET_FOLDER, CommandPod, manifest, volume_claims
+from kafkakit.report.kubernetes import cron_job as kubernetes_cron_job
 from kafkakit.report.report import Report, ResultTable, attributes, lines_from, records
 from kafkakit.rules.audits import capacity, delivery, drift, segments
 from kafkakit.rules.catalogue import all_rules
@@ -285,7 +288,8 @@ def unit_report(schedule: DailySchedule, scheduler: Scheduler) -> Report:
             files = {f"{schedule.name}.cron": cron_text(schedule)}
         case Scheduler.K8S:
             files = {f"{schedule.name}.yaml": cron_job(schedule)}
-    return files_report("audit unit", scheduler.value, files)
+    warnings = tuple(_missing_in_pod(schedule)) if scheduler is Scheduler.K8S else ()
+    return replace(files_report("audit unit", scheduler.value, files), warnings=warnings)
 
 
 def systemd_files(schedule: DailySchedule) -> dict[str, str]:
@@ -295,7 +299,7 @@ def systemd_files(schedule: DailySchedule) -> dict[str, str]:
         places.append(folder_of(schedule.metrics_file))
     return {
         f"{schedule.name}.service": service_text(
-            "Snapshots of Kafka clusters, and audits of them", schedule.script, places, timeout="6h"
+            "Snapshots of Kafka clusters, and audits of them", schedule.script, places, timeout=f"{LIMIT_S // 3600}h"
         ),
         f"{schedule.name}.timer": timer_text(
             "Snapshots and audits of Kafka clusters, each day", f"*-*-* {schedule.at}:00 UTC", delay="5min"
@@ -309,41 +313,51 @@ def cron_text(schedule: DailySchedule) -> str:
     return cron_line(f"{minute} {hour} * * *", schedule.script)
 
 
+def _local_places(schedule: DailySchedule) -> list[str]:
+    """The folders of the machine that runs the audits, which these write to."""
+    places = [schedule.store, schedule.results]
+    if schedule.metrics_file is not None:
+        places.append(folder_of(schedule.metrics_file))
+    return list(dict.fromkeys(place for place in places if place.startswith("/")))
+
+
+def _missing_in_pod(schedule: DailySchedule) -> Iterator[str]:
+    """What a pod of the schedule would not find, unless its image has it."""
+    if schedule.fleet is not None and not schedule.fleet.startswith(f"{CONFIG_FOLDER}/"):
+        name = f"the ConfigMap is at {CONFIG_FOLDER}, the Secret at {SECRET_FOLDER}"
+        yield f"{sanitize(schedule.fleet)} must be in the image: {name}"
+    for place in _local_places(schedule):
+        if not _MOUNTED.fullmatch(place):
+            yield f"{sanitize(place)} cannot be the place of a volume: the results are lost with the pod"
+
+
+_MOUNTED = re.compile(r"(/(?!\.{1,2}(/|$))[^/:]+)+/?")
+LIMIT_S = 6 * 3600
+VOLUME_SIZE = "10Gi"
+
+
 def cron_job(schedule: DailySchedule) -> str:
-    """A CronJob of batch/v1 as YAML; its store and results are best URIs, since the pod keeps no files.
+    """A CronJob of batch/v1 as YAML; places that are no URIs are on a volume, for which there is a claim.
 
     Raises `UsageError` without an image.
     """
     if schedule.image is None:
         raise UsageError("a CronJob needs an image", hint="--image: one with kafkakit[spark] and Java 17 or 21")
     hour, minute = schedule.hour_and_minute
-    # Kubernetes replaces $(NAME) in commands; two dollars stand for one.
-    container: dict[str, object] = {
-        "name": "audits",
-        "image": schedule.image,
-        "command": ["/bin/sh", "-c", schedule.script.replace("$(", "$$(")],
-        "env": [{"name": "HOME", "value": "/tmp"}],
-        "resources": {"requests": {"cpu": "1", "memory": "4Gi"}, "limits": {"memory": "6Gi"}},
-        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-    }
-    if schedule.secret is not None:
-        container["envFrom"] = [{"secretRef": {"name": schedule.secret}}]
-    pod = {
-        "restartPolicy": "Never",
-        "automountServiceAccountToken": False,
-        "securityContext": {"runAsNonRoot": True, "runAsUser": 10001, "seccompProfile": {"type": "RuntimeDefault"}},
-        "containers": [container],
-    }
-    body = {
-        "apiVersion": "batch/v1",
-        "kind": "CronJob",
-        "metadata": {"name": schedule.name, "namespace": schedule.namespace},
-        "spec": {
-            "schedule": f"{minute} {hour} * * *",
-            "timeZone": "Etc/UTC",
-            "concurrencyPolicy": "Forbid",
-            "startingDeadlineSeconds": 3600,
-            "jobTemplate": {"spec": {"backoffLimit": 0, "template": {"spec": pod}}},
-        },
-    }
-    return yaml.safe_dump(body, sort_keys=False, allow_unicode=True, width=10_000)
+    local = tuple(place for place in _local_places(schedule) if _MOUNTED.fullmatch(place))
+    pod = CommandPod(
+        name=schedule.name,
+        component="audits",
+        image=schedule.image,
+        namespace=schedule.namespace,
+        command=("/bin/sh", "-c", schedule.script),
+        cpu="1",
+        memory="4Gi",
+        memory_limit="6Gi",
+        config_map=schedule.config_map,
+        secret=schedule.secret_files,
+        variables=schedule.secret,
+        volumes={schedule.name: local} if local else {},
+    )
+    made = kubernetes_cron_job(pod, f"{minute} {hour} * * *", start_within_s=3600, limit_s=LIMIT_S)
+    return manifest(made, *volume_claims(pod, VOLUME_SIZE))

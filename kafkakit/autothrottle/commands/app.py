@@ -24,7 +24,7 @@ from kafkakit.autothrottle.commands.options import (
     TakeOver,
     TrafficChoice,
 )
-from kafkakit.autothrottle.units import Runner
+from kafkakit.autothrottle.units import USUAL_PROGRAM, Runner
 from kafkakit.cli.command_classes import KafkaKitCommand, cli_context, given_flags, kafka_kit_group
 from kafkakit.cli.common_options import ONLY_THIS_HOST
 from kafkakit.cli.completion import BROKER_ID
@@ -32,6 +32,7 @@ from kafkakit.cli.option_groups import option_words, with_option_groups
 from kafkakit.cli.run_options import DryRun
 from kafkakit.cli.version import add_kafka_kit_commands
 from kafkakit.core.options import option
+from kafkakit.report.kubernetes import CONFIG_MAP, SECRET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,6 +108,7 @@ def serve(
     from kafkakit.autothrottle.report import once_report
     from kafkakit.cli.session import finish, open_session
     from kafkakit.core.quantities import parse_seconds
+    from kafkakit.core.rpc import ServiceProbes
 
     cli = cli_context(ctx)
     if not dry_run:
@@ -134,13 +136,15 @@ def serve(
             report=log.say,
             told=log.tick,
         )
-        require_listening = open_api(stack, log.say, paced, overrides, service.listen, token, service.http_name or ())
+        probes = ServiceProbes(notify_service, session.clock.monotonic)
+        names = service.http_name or ()
+        require_listening = open_api(stack, log.say, paced, overrides, service.listen, token, names, probes)
         run_service(
             paced,
             pacer,
             lead,
             session.clock,
-            notify_service,
+            probes.notify,
             require_listening=require_listening,
             remove_on_exit=service.remove_on_exit,
         )
@@ -441,17 +445,26 @@ def print_unit(
     image: Annotated[
         str | None, typer.Option("--image", metavar="NAME", help="k8s: an image with kafkakit.", show_default=False)
     ] = None,
+    config_map: Annotated[
+        str, typer.Option("--config-map", metavar="NAME", help="k8s: the ConfigMap with config.yaml.")
+    ] = CONFIG_MAP,
+    secret: Annotated[
+        str,
+        typer.Option("--secret", metavar="NAME", help="k8s: the Secret with the files of /run/secrets/kafkakit."),
+    ] = SECRET,
     program: Annotated[
-        str, typer.Option("--program", metavar="PATH", help="The program as it is found there.")
-    ] = "/usr/local/bin/kafkakit",
+        str,
+        typer.Option("--program", metavar="PATH", help="The program as it is found there; k8s: if it is elsewhere."),
+    ] = USUAL_PROGRAM,
 ) -> int:
     """Print a systemd service, a cron line or a Deployment.
 
     It runs with the options given; timers and cron lines run `once`.
 
     It holds no secrets: profiles and files name where these are, and a service reads variables with keys from
-    /etc/kafkakit/autothrottle.env. A Deployment has two pods, of which one leads, and
-    needs a control store in Kafka or ZooKeeper.
+    /etc/kafkakit/autothrottle.env. A Deployment has two pods, of which one leads, and needs a control store in Kafka
+    or ZooKeeper, and the ConfigMap and the Secret. Their API is at port 8080 of every address of the pod, with the
+    token in the Secret's key autothrottle-token.
 
     Examples:
 
@@ -463,18 +476,36 @@ def print_unit(
     from shlex import split
 
     from kafkakit.autothrottle.commands.options import read_token
-    from kafkakit.autothrottle.units import unit_report
+    from kafkakit.autothrottle.units import KubernetesPlace, unit_report
     from kafkakit.cli.session import finish
 
     cli = cli_context(ctx)
     groups = (law, metrics, capacities, place)
     words = split(" ".join(word for group in groups for word in option_words(group)))
     words += ["--take-over"] if take_over else []
+    port = 0
+    if runner is Runner.K8S:
+        service, port = in_pod(service)
     of_run = split(" ".join(option_words(service)))
     law.chosen(given_flags(ctx)).build()
     read_token(None, "none" if service.token_file else service.listen, no_token=False)
     program_words = (program, *split(cli.program)[1:])
-    return finish(cli, unit_report(program_words, words, of_run, runner, every, image=image))
+    place_there = KubernetesPlace(image=image, config_map=config_map, secret=secret, port=port)
+    return finish(cli, unit_report(program_words, words, of_run, runner, every, place=place_there))
+
+
+def in_pod(service: ServiceChoice) -> tuple[ServiceChoice, int]:
+    """The service as others than its pod ask it, with a token, and its port; raises `UsageError` without an API."""
+    from kafkakit.autothrottle.units import TOKEN_FILE
+    from kafkakit.core.errors import UsageError
+    from kafkakit.core.rpc import is_loopback, parse_listen
+
+    if service.listen == "none" or service.no_token:
+        flag = "--no-token" if service.no_token else "--listen none"
+        raise UsageError(f"{flag}: Kubernetes asks the API of a pod whether it lives", hint=f"leave out {flag}")
+    host, port = parse_listen(service.listen)
+    listen = f"0.0.0.0:{port}" if is_loopback(host) else service.listen
+    return replace(service, listen=listen, token_file=service.token_file or Path(TOKEN_FILE)), port
 
 
 MAX_LAWS = 6

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kafkakit.autothrottle.decide.simulate import StatedRates
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.session import ClusterSession
+    from kafkakit.core.rpc import ServiceProbes
     from kafkakit.execution.act.leases import Lease
 
 
@@ -459,6 +460,7 @@ def open_api(
     listen: str,
     token: str | None,
     names: Collection[str] = (),
+    probes: ServiceProbes | None = None,
 ) -> Callable[[], None]:
     """Serve the HTTP API until `stack` ends; `names` are of this server, beside where it listens.
 
@@ -474,7 +476,7 @@ def open_api(
         return lambda: None
     pages = service_pages(lambda: service.last, lambda: service.is_leader, lambda: service.failure)
     api = PacerApi(overrides, pages, token, service.wake, log)
-    server = stack.enter_context(closing(open_page_server(listen, api.answer, names)))
+    server = stack.enter_context(closing(open_page_server(listen, api.answer, names, probes=probes)))
     log(f"serving http://{server.address}/throttle, /healthz and /metrics")
     return server.require_listening
 

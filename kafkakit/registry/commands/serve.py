@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kafkakit.cli.session import ClusterSession
     from kafkakit.config.security import Security
     from kafkakit.core.model import ClusterSnapshot
+    from kafkakit.core.rpc import ServiceProbes
     from kafkakit.execution.act.journal_files import AuditLog
     from kafkakit.execution.act.leases import Lease
     from kafkakit.ports.services import RpcListener, TokenVerifier
@@ -368,6 +369,7 @@ def serve(
 
     from kafkakit.adapters.host import notify_service
     from kafkakit.cli.session import finish, open_session
+    from kafkakit.core.rpc import ServiceProbes
     from kafkakit.registry.act.cluster import ReaderProcess
     from kafkakit.registry.act.service import RegistryServer, run_server
     from kafkakit.registry.decide.inventory import Inventory
@@ -389,10 +391,11 @@ def serve(
         reader = ReaderProcess(reader_of(cli, place), limits.refresh_s)
         stack.callback(reader.stop)
         served = open_service(session, inventory, place, access, tokens, limits, audit_log)
-        server = RegistryServer(served.first, inventory, open_listeners(served, listen, tls), cli.output.say)
+        probes = ServiceProbes(notify_service, session.clock.monotonic, lambda: served.first.is_fresh)
+        server = RegistryServer(served.first, inventory, open_listeners(served, listen, tls, probes), cli.output.say)
         cleaning.start(cli, place, stack)
         files = listen.caller_files(served.first, tokens, cli.output.say)
-        run_server(server, reader, session.clock, notify_service, files)
+        run_server(server, reader, session.clock, probes.notify, files)
     return 0
 
 
@@ -467,7 +470,9 @@ def open_service(
     return serve_both(first, parts)
 
 
-def open_listeners(served: Endpoints, listen: ListenChoice, tls: Security | None) -> list[tuple[str, RpcListener]]:
+def open_listeners(
+    served: Endpoints, listen: ListenChoice, tls: Security | None, probes: ServiceProbes
+) -> list[tuple[str, RpcListener]]:
     """The listeners that are wanted, by name, not yet started."""
     from kafkakit.wiring import open_grpc_listener, open_http_listener
 
@@ -476,7 +481,7 @@ def open_listeners(served: Endpoints, listen: ListenChoice, tls: Security | None
     if listen.grpc_listen != "none":
         found.append(("gRPC", open_grpc_listener(listen.grpc_listen, served.grpc_services, size, tls)))
     if listen.http_listen != "none":
-        found.append(("HTTP", open_http_listener(listen.http_listen, served.http, size, tls)))
+        found.append(("HTTP", open_http_listener(listen.http_listen, served.http, size, tls, probes)))
     return found
 
 

@@ -98,7 +98,9 @@ def ui(ctx: typer.Context, request: UiRequest, tags: TagSource) -> None:
     kafkakit --profile prod ui
     kafkakit ui --clusters prod,staging --plans plans/
     """
+    from kafkakit.adapters.host import notify_service
     from kafkakit.core.errors import UsageError
+    from kafkakit.core.rpc import ServiceProbes
     from kafkakit.ports.acting import repeat_every
     from kafkakit.status.act.service import PlanFiles, UiLook, UiService
     from kafkakit.wiring import open_page_server, read_input, system_clock
@@ -113,15 +115,19 @@ def ui(ctx: typer.Context, request: UiRequest, tags: TagSource) -> None:
         watches = [_watch(cli, stack, choice, shown, tags) for choice in shown.chosen(cli)]
         plans = PlanFiles(request.plans, read_input)
         service = UiService(watches, plans, UiLook(render=render, asset=asset), sessions, is_secure=tls is not None)
-        server = stack.enter_context(closing(open_page_server(request.listen, service.answer, tls=tls)))
+        clock = system_clock()
+        probes = ServiceProbes(notify_service, clock.monotonic)
+        server = stack.enter_context(closing(open_page_server(request.listen, service.answer, tls=tls, probes=probes)))
         for watch in watches:
             watch.start()
             stack.callback(watch.close, CLOSE_S)
         service.prepare()
         scheme = "http" if tls is None else "https"
         cli.output.say(f"serving {scheme}://{server.address}/")
-        for _ in repeat_every(system_clock(), POLL_S):
+        probes.notify("READY=1")
+        for _ in repeat_every(clock, POLL_S):
             server.require_listening()
+            probes.notify("WATCHDOG=1")
 
 
 def _watch(

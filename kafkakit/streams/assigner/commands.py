@@ -16,7 +16,17 @@ from kafkakit.streams.assigner.health import AssignerOptions, AutomaticPolicy
 
 
 @with_option_groups
-def run(ctx: typer.Context, options: AssignerOptions, policy: AutomaticPolicy) -> None:
+def run(
+    ctx: typer.Context,
+    options: AssignerOptions,
+    policy: AutomaticPolicy,
+    listen: Annotated[
+        str,
+        typer.Option(
+            "--listen", metavar="HOST:PORT", help="Answer probes here: /startupz, /livez, /readyz; `none`: nowhere."
+        ),
+    ] = "none",
+) -> None:
     """Share the partitions of all streams out among their workers, and watch the streams' clusters.
 
     Workers are applications whose client was opened with `worker=WorkerOptions(...)`. Several Assigners may run with
@@ -31,17 +41,18 @@ def run(ctx: typer.Context, options: AssignerOptions, policy: AutomaticPolicy) -
     kafkakit --profile prod streams assigner run --auto-failover dry-run --failover-target east=west
     kafkakit --profile prod streams assigner run --auto-failover on --failover-target east=west --failovers-a-day 5
     """
-    from collections.abc import Iterator
-    from contextlib import ExitStack, contextmanager
+    from collections.abc import Callable, Iterator
+    from contextlib import ExitStack, closing, contextmanager
 
-    from kafkakit.adapters.host import life_of
+    from kafkakit.adapters.host import life_of, notify_service
     from kafkakit.cli.session import ProfileSessions, open_session
     from kafkakit.cli.stream_operations import operation_ports
     from kafkakit.core.lease import ASSIGNER_LEASE
+    from kafkakit.core.rpc import ServiceProbes, answer_pages
     from kafkakit.streams.assigner.act.leader import AssignerLoop, AssignerParts
     from kafkakit.streams.assigner.act.watching import AutomaticFailovers, OperationFailover
     from kafkakit.streams.failover.api_act import OperationPorts
-    from kafkakit.wiring import open_lease
+    from kafkakit.wiring import open_lease, open_page_server
 
     name = "streams assigner run"
 
@@ -59,6 +70,12 @@ def run(ctx: typer.Context, options: AssignerOptions, policy: AutomaticPolicy) -
     with ExitStack() as stack:
         session, say = stack.enter_context(open_session(cli)), cli.output.say
         lease = open_lease(session.control, session.clock, "all streams", name, say, ASSIGNER_LEASE, "the Assigner")
+        probes = ServiceProbes(notify_service, session.clock.monotonic, lambda: loop.is_well)
+        require_listening: Callable[[], None] = lambda: None  # noqa: E731
+        if listen != "none":
+            server = stack.enter_context(closing(open_page_server(listen, answer_pages({}), probes=probes)))
+            say(f"answering probes on http://{server.address}")
+            require_listening = server.require_listening
         parts = AssignerParts(
             store=session.control,
             lease=lease,
@@ -70,8 +87,11 @@ def run(ctx: typer.Context, options: AssignerOptions, policy: AutomaticPolicy) -
             ),
             policy=policy,
             say=say,
+            notify=probes.notify,
+            require_listening=require_listening,
         )
-        AssignerLoop(parts, options).run()
+        loop = AssignerLoop(parts, options)
+        loop.run()
 
 
 def show(ctx: typer.Context) -> int:

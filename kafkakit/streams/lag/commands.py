@@ -489,7 +489,7 @@ def serve(
     from kafkakit.adapters.metrics_services import DogStatsd
     from kafkakit.cli.session import open_session
     from kafkakit.core.quantities import count_of
-    from kafkakit.core.rpc import answer_pages, is_loopback, parse_listen
+    from kafkakit.core.rpc import ServiceProbes, answer_pages, is_loopback, parse_listen
     from kafkakit.streams.lag.act.fleet import ClusterShares, Fleet, LagService, run_service
     from kafkakit.streams.lag.decide.monitors import instance_name
     from kafkakit.streams.lag.service_report import published_datagrams, service_pages
@@ -509,7 +509,9 @@ def serve(
         )
         service = LagService(Fleet(clusters, context), shares, session.clock, cli.output.say)
         pages = service_pages(service.published, service.is_healthy, series, partition_groups)
-        server = stack.enter_context(closing(open_page_server(listen, answer_pages(pages), http_name or ())))
+        probes = ServiceProbes(notify_service, session.clock.monotonic, service.is_healthy)
+        opened = open_page_server(listen, answer_pages(pages), http_name or (), probes=probes)
+        server = stack.enter_context(closing(opened))
         if not is_loopback(host):
             cli.output.warn(
                 f"{server.address} can be reached from other machines, without authentication or encryption"
@@ -520,7 +522,7 @@ def serve(
             service,
             session.clock,
             report=cli.output.say,
-            notify=notify_service,
+            notify=probes.notify,
             memory_bytes=resident_bytes,
             require_listening=server.require_listening,
             send=None

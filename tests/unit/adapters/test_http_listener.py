@@ -27,7 +27,18 @@ from kafkakit.adapters.rpc.http_listener import (
 )
 from kafkakit.config.security import Security
 from kafkakit.core.errors import MissingExtraError, OperationFailedError, UsageError
-from kafkakit.core.rpc import HttpPage, HttpRequest, Query, RpcAnswer, RpcCall, answer_pages, is_loopback, parse_listen
+from kafkakit.core.rpc import (
+    ALIVE_S,
+    HttpPage,
+    HttpRequest,
+    Query,
+    RpcAnswer,
+    RpcCall,
+    ServiceProbes,
+    answer_pages,
+    is_loopback,
+    parse_listen,
+)
 from tests.rigs.registry import tls_files
 from tests.rigs.waiting import until
 
@@ -459,3 +470,58 @@ def test_the_extra_is_named_if_it_is_not_installed() -> None:
     with without, pytest.raises(MissingExtraError, match="serving over HTTP requires the package uvicorn") as caught:
         wiring.open_page_server("127.0.0.1:0", echo)
     assert "kafkakit[serve]" in (caught.value.hint or "")
+
+
+class ProbedService:
+    """Probes of a service whose time and readiness a test sets."""
+
+    def __init__(self) -> None:
+        self.now_s, self.is_ready, self.lines = 1000.0, True, list[str]()
+        self.probes = ServiceProbes(self.tell, lambda: self.now_s, lambda: self.is_ready)
+
+    def tell(self, *lines: str) -> bool:
+        self.lines += lines
+        return True
+
+    def answers(self) -> list[int]:
+        pages = [self.probes.page(path) for path in ("/startupz", "/livez", "/readyz")]
+        return [page.status for page in pages if page is not None]
+
+
+def test_probes_answer_by_what_the_service_manager_is_told() -> None:
+    service = ProbedService()
+    assert service.answers() == [503, 200, 503]
+    assert service.probes.notify("STATUS=reading")
+    assert service.answers() == [503, 200, 503], "a status is no work"
+    service.probes.notify("WATCHDOG=1")
+    assert service.answers() == [200, 200, 200]
+    service.is_ready = False
+    assert service.answers() == [200, 200, 503]
+    service.now_s += ALIVE_S
+    assert service.answers() == [200, 200, 503]
+    service.now_s += 1
+    assert service.answers() == [200, 503, 503], "stuck: only a restart helps"
+    service.probes.notify("READY=1")
+    assert service.answers() == [200, 200, 503]
+    assert service.lines == ["STATUS=reading", "WATCHDOG=1", "READY=1"]
+    assert service.probes.page("/metrics") is None
+
+
+def test_probes_need_neither_a_token_nor_a_name_nor_a_free_thread() -> None:
+    service, held = ProbedService(), threading.Event()
+    service.probes.notify("WATCHDOG=1")
+
+    def hang(request: HttpRequest) -> HttpPage:
+        held.wait(60)
+        return HttpPage(body=b"", media="text/plain", status=401)
+
+    with closing(wiring.open_page_server("127.0.0.1:0", hang, probes=service.probes)) as server, ExitStack() as stack:
+        stack.callback(held.set)
+        for _ in range(MAX_PAGES_AT_ONCE):
+            stack.enter_context(connected(server.address)).sendall(GET)
+        until(lambda: status(told(server.address, GET)) == 503)
+        probe = b"GET /livez HTTP/1.1\r\nHost: 10.1.2.3:8080\r\nConnection: close\r\n\r\n"
+        answer = told(server.address, probe)
+        assert (status(answer), answer.partition(b"\r\n\r\n")[2]) == (200, b"ok\n")
+        assert status(told(server.address, probe.replace(b"10.1.2.3", b"a-pod"))) == 200
+        assert status(told(server.address, probe.replace(b"/livez", b"/livez/more"))) in (403, 503)

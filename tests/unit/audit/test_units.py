@@ -1,28 +1,26 @@
 """A schedule as systemd units, a cron line and a CronJob: each runs the same commands, whatever the names are."""
 
 import configparser
-import json
 import re
 import shlex
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.audit.decide.launch import DailySchedule
-from kafkakit.audit.report.exports import cron_job, cron_text, systemd_files
+from kafkakit.audit.decide.launch import DailySchedule, Scheduler
+from kafkakit.audit.report.exports import cron_job, cron_text, systemd_files, unit_report
 from kafkakit.cli.command_classes import shared_params
 from kafkakit.cli.root import build_root, commands
 from kafkakit.core.errors import UsageError
-from tests.places import ROOT
+from tests.invariants.kubernetes import faults, schema_faults
 from tests.rigs.required import require_sound_units
 
-SCHEMA = json.loads((ROOT / "tests/cases/audit/cronjob.schema.json").read_text())
 HOSTILE = "/srv/a b'\"\\ %h %% $HOME ${X} $(id) `id` ; & | # * ü"
 STUB = """#!/bin/sh
 for word in "$@"; do printf '%s\\n' "$word"; done >> "$0.log"
@@ -54,8 +52,7 @@ def cron_script(made: DailySchedule) -> str:
 
 
 def kubernetes_script(made: DailySchedule) -> str:
-    document = yaml.safe_load(cron_job(made))
-    jsonschema.validate(document, SCHEMA)
+    document = next(yaml.safe_load_all(cron_job(made)))
     (container,) = document["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
     shell, flag, script = container["command"]
     assert (shell, flag) == ("/bin/sh", "-c")
@@ -123,18 +120,53 @@ def test_what_cannot_be_scheduled_is_refused(wrong: dict[str, str]) -> None:
 def test_a_cron_job_needs_an_image_and_takes_variables_from_a_secret() -> None:
     with pytest.raises(UsageError, match="needs an image"):
         cron_job(DailySchedule(profiles="a", store="/a", results="/b"))
-    document = yaml.safe_load(cron_job(schedule(secret="fleet-access", namespace="kafka", at="23:05")))
-    jsonschema.validate(document, SCHEMA)
+    document = next(yaml.safe_load_all(cron_job(schedule(secret="fleet-access", namespace="kafka", at="23:05"))))
+    assert schema_faults([document]) == []
     assert document["spec"]["schedule"] == "5 23 * * *"
     pod = document["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     assert pod["containers"][0]["envFrom"] == [{"secretRef": {"name": "fleet-access"}}]
 
 
 def test_the_schema_refuses_what_kubernetes_does() -> None:
-    document = yaml.safe_load(cron_job(schedule()))
+    document, claim = yaml.safe_load_all(cron_job(schedule()))
     document["spec"]["jobTemplate"]["spec"]["template"]["spec"]["restartPolicy"] = "Always"
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(document, SCHEMA)
+    assert faults([document, claim], given=K8S) == ["CronJob/kafkakit-audits: is repeated when it fails"]
+    document["spec"]["jobTemplate"]["spec"]["template"]["spec"]["restartPolcy"] = "Never"
+    assert schema_faults([document])
+
+
+K8S = ("ConfigMap/kafkakit-config", "Secret/kafkakit-secrets")
+DAILY = DailySchedule(
+    fleet="/etc/kafkakit/fleet.yaml", store="/srv/fleet", results="/srv/audits", metrics_file="/srv/m/x", image="k:1"
+)
+
+
+@pytest.mark.parametrize("made", [DAILY, replace(DAILY, store="s3://a/b", results="s3://c", metrics_file=None)])
+def test_the_objects_of_kubernetes_are_sound(made: DailySchedule) -> None:
+    objects = list(yaml.safe_load_all(cron_job(made)))
+    assert [each["kind"] for each in objects[1:]] == ["PersistentVolumeClaim"] * (made is DAILY)
+    assert schema_faults(objects) == []
+    assert faults(objects, given=K8S) == []
+    mounts = objects[0]["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["volumeMounts"]
+    places = {each["mountPath"]: each["subPath"] for each in mounts if "subPath" in each}
+    wanted = {place: place[1:] for place in ("/srv/fleet", "/srv/audits", "/srv/m")}
+    assert places == (wanted if made is DAILY else {})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, ""),
+        ({"fleet": "/srv/fleet.yaml"}, "/srv/fleet.yaml must be in the image"),
+        ({"store": "/"}, "/ cannot be the place of a volume"),
+        ({"results": "/srv/../x"}, "/srv/../x cannot be the place"),
+        ({"results": "/srv/a:b"}, "/srv/a:b cannot be the place"),
+    ],
+)
+def test_what_a_pod_would_not_find_is_told(given: dict[str, str], said: str) -> None:
+    warnings = unit_report(replace(DAILY, **given), Scheduler.K8S).warnings
+    assert [said in each for each in warnings] == [True] * (said != "")
+    assert unit_report(replace(DAILY, **given), Scheduler.CRON).warnings == ()
 
 
 def test_the_places_of_this_host_can_be_written_to() -> None:

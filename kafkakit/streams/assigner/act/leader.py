@@ -76,6 +76,9 @@ class AssignerParts:
     automatic: AutomaticFailovers
     policy: AutomaticPolicy
     say: Callable[[str], None]
+    notify: Callable[..., bool] = lambda *_: False
+    """Tells the service manager."""
+    require_listening: Callable[[], None] = lambda: None
 
 
 class AssignerLoop:
@@ -102,16 +105,24 @@ class AssignerLoop:
     def run(self) -> None:
         """Work until an error that waiting does not end, or a signal: then it raises `ServiceStoppedError`."""
         clock, tick_s = self._parts.clock, self._options.tick_s
-        with closing(self), ended_by_stop(lambda: "what is granted stays granted"):
+        with closing(self), ended_by_stop(lambda: "what is granted stays granted", self._parts.notify):
+            self._parts.notify("READY=1")
             for _ in repeat_every(clock, tick_s / 4):
                 began_s = clock.monotonic()
                 self.tick()
+                self._parts.notify("WATCHDOG=1")
+                self._parts.require_listening()
                 pause(clock, max(0.0, 0.75 * tick_s - (clock.monotonic() - began_s)))
 
     def close(self) -> None:
         """Stop watching clusters, and give the lease back: what is granted stays granted."""
         self._follow_clusters({}, {})
         self._parts.lease.release()
+
+    @property
+    def is_well(self) -> bool:
+        """Whether the last look at the control store came to an end; for any thread."""
+        return not self._problem
 
     def tick(self) -> AssignmentStep | None:
         """One look and what follows from it; None while another Assigner is in charge, or the store is away."""
