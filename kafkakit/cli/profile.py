@@ -265,7 +265,7 @@ def import_file(
         typer.Option(
             "--keys-into",
             metavar="FOLDER",
-            help="Write certificates, keys and the password of a Kubernetes Secret there, for you alone (mode 0600).",
+            help="Write certificates, keys and the password of a Kubernetes Secret there (mode 0600).",
         ),
     ] = None,
     replace_old: _Replace = False,
@@ -392,7 +392,7 @@ class _KeyFiles:
             yield Section(said, list(host_lines(forwards)))
 
     def data(self) -> dict[str, object]:
-        """The same for programs."""
+        """What was read and written, for programs."""
         if self.of_kubernetes is None:
             return {}
         names = [str(self.folder / each.name) for each in self.of_kubernetes.files]

@@ -239,9 +239,9 @@ def pods_of_cluster(
         if (each.namespace, each.cluster) != (namespace, name):
             continue
         if each.broker is None:
-            raise InputError(found.source, f"the broker of pod {_shown(each.pod)} is not known", hint=_ID_HINT)
+            raise InputError(found.source, f"the broker of pod {_object_title(each.pod)} is not known", hint=_ID_HINT)
         if each.broker in pods:
-            both = f"{_shown(pods[each.broker].pod)} and {_shown(each.pod)}"
+            both = f"{_object_title(pods[each.broker].pod)} and {_object_title(each.pod)}"
             raise InputError(found.source, f"pods {both} are both broker {each.broker}", hint=_ID_HINT)
         node = found.nodes.get(each.pod.node or "")
         pods[each.broker] = BrokerPod(broker=each.broker, pod=each.pod, node=node, volumes=tuple(disks.of(each.pod)))
@@ -261,7 +261,7 @@ def pods_of_cluster(
 _ID_HINT = "name the label that has the broker's id: --id-label; or a selector: kubectl get pods -l"
 
 
-def _shown(each: KubernetesObject) -> str:
+def _object_title(each: KubernetesObject) -> str:
     return _title(each.namespace, each.name)
 
 

@@ -157,7 +157,7 @@ class _PodStatus(_Shape, frozen=True):
 
 
 class Pod(KubernetesObject, frozen=True):
-    """A pod."""
+    """What is read of a pod: where it runs, whose it is, whether it is ready."""
 
     spec: _PodSpec = _PodSpec()
     status: _PodStatus = _PodStatus()
@@ -313,7 +313,7 @@ class _VolumeStatus(_Shape, frozen=True):
 
 
 class PersistentVolume(KubernetesObject, frozen=True):
-    """A volume."""
+    """What is read of a volume: its size, and what became of it."""
 
     spec: _VolumeSpec = _VolumeSpec()
     status: _VolumeStatus = _VolumeStatus()
@@ -411,7 +411,7 @@ class _ServiceSpec(_Shape, frozen=True):
 
 
 class KubernetesService(KubernetesObject, frozen=True):
-    """A Service."""
+    """What is read of a Service: whether it is headless, its ports and its pods."""
 
     spec: _ServiceSpec = _ServiceSpec()
 
@@ -622,7 +622,7 @@ def _of_trees(data: bytes, source: str, passed: Counter[str]) -> Iterator[Kubern
     document = sound_document(data, source, _FILE, several=True)
     roots = [root for root in document.roots if not (isinstance(root, Scalar) and root.is_null)]
     for root in roots or (document.root,):
-        header = _converted(document, root, _Header)
+        header = _convert(document, root, _Header)
         items = root.entries.get("items") if isinstance(root, MappingNode) else None
         _refuse_other(header, document.position(root.start), is_list=items is not None)
         if items is None:
@@ -634,15 +634,15 @@ def _of_trees(data: bytes, source: str, passed: Counter[str]) -> Iterator[Kubern
         else:
             raise InputError(document.position(items.value.start), f"{_NOT_OBJECTS}items is not a list", hint=_HINT)
         for node in nodes:
-            shape = _shape_of(_converted(document, node, _Header), header.kind, passed)
+            shape = _shape_of(_convert(document, node, _Header), header.kind, passed)
             if shape is not None:
-                yield _converted(document, node, shape)
+                yield _convert(document, node, shape)
 
 
 _T = TypeVar("_T")
 
 
-def _converted(document: Document, node: Node, shape: type[_T]) -> _T:
+def _convert(document: Document, node: Node, shape: type[_T]) -> _T:
     try:
         return msgspec.convert(_read_part(document, node, shape), shape)
     except msgspec.ValidationError as error:

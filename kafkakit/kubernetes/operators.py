@@ -218,7 +218,7 @@ def _of_rebalance(rebalance: KafkaRebalance) -> BusyOperator | None:
     if state in before and not _begins_by_itself(rebalance):
         return None
     return BusyOperator(
-        what=f"KafkaRebalance {_named(rebalance)}",
+        what=f"KafkaRebalance {_name_text(rebalance)}",
         state=f"in state {sanitize(state[:60])}{', which is approved' if state in before else ''}",
         pause=_annotate("kafkarebalance", rebalance, f"{APPROVAL}=stop"),
     )
@@ -227,7 +227,7 @@ def _of_rebalance(rebalance: KafkaRebalance) -> BusyOperator | None:
 def _waiting_note(rebalance: KafkaRebalance) -> str:
     state = _state_of(rebalance)
     if state in (RebalanceState.PENDING, RebalanceState.PROPOSED) and not _begins_by_itself(rebalance):
-        return f"KafkaRebalance {_named(rebalance)} is in state {state}: do not approve it before this has ended"
+        return f"KafkaRebalance {_name_text(rebalance)} is in state {state}: do not approve it before this has ended"
     return ""
 
 
@@ -237,7 +237,7 @@ def _auto_state(kafka: StrimziKafka) -> str:
 
 def _of_auto_rebalance(kafka: StrimziKafka) -> BusyOperator:
     return BusyOperator(
-        what=f"the auto-rebalance of Kafka {_named(kafka)}",
+        what=f"the auto-rebalance of Kafka {_name_text(kafka)}",
         state=f"in state {sanitize(_auto_state(kafka)[:60])}",
         pause=_annotate("kafka", kafka, "strimzi.io/pause-reconciliation=true"),
     )
@@ -248,13 +248,13 @@ def _of_pods(each: KubernetesObject) -> BusyOperator | None:
     kind = "pod" if isinstance(each, Pod) else "strimzipodset"
     if each.annotations.get(ROLL) == "true":
         return BusyOperator(
-            what=f"{kind} {_named(each)}",
+            what=f"{kind} {_name_text(each)}",
             state="to be restarted by Strimzi (a drain of its node, or by hand)",
             pause=_annotate(kind, each, f"{ROLL}-"),
         )
     if isinstance(each, Pod) and (each.is_evicted or each.is_deleting):
         return BusyOperator(
-            what=f"pod {_named(each)}",
+            what=f"pod {_name_text(each)}",
             state="being evicted" if each.is_evicted else "being deleted",
             pause=_kubectl("get", "pod", each),
         )
@@ -273,7 +273,7 @@ def _unread(kind: str) -> BusyOperator:
     return BusyOperator(what=kind, state="not read: this version is not known", pause=KUBECTL)
 
 
-def _named(each: KubernetesObject) -> str:
+def _name_text(each: KubernetesObject) -> str:
     return sanitize(each.name[:253])
 
 

@@ -199,7 +199,9 @@ class _ProfileDraft:
 
     def _take_file(self, key: str, secret: SecretObject, name: str) -> None:
         if any(each.key == key for each in self.files):
-            raise InputError(self.source, f"holds several certificates for {key}", hint="give those of one cluster")
+            raise InputError(
+                self.source, f"holds several certificates for {key}", hint="name the certificates of one cluster only"
+            )
         data = Secret(self._text(secret, name))
         self.files.append(KeyFile(key=key, name=name, data=data, fetch=_fetch(secret, name)))
 

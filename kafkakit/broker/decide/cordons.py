@@ -122,7 +122,7 @@ def decide_uncordon(facts: CordonFacts) -> CordonStep:
     """
     mark, broker = facts.mark, facts.broker
     if mark is None:
-        note = f"its {CORDONED_DIRS} was not set by kafkakit and stays {_shown(facts.in_force)}"
+        note = f"its {CORDONED_DIRS} was not set by kafkakit and stays {_setting_text(facts.in_force)}"
         return CordonStep(broker=broker, verdict=CordonVerdict.NOT_CORDONED, note=note if facts.in_force else "")
     if mark.set_dirs is not None and facts.setting is CordonSetting.SILENT:
         note = f"the broker does not answer: its {CORDONED_DIRS} cannot be restored"
@@ -132,9 +132,9 @@ def decide_uncordon(facts: CordonFacts) -> CordonStep:
         if facts.own == mark.set_dirs:
             change = change_of(broker, mark.found_dirs)
         else:
-            note = f"its {CORDONED_DIRS} was changed since and stays {_shown(facts.own or '')}"
+            note = f"its {CORDONED_DIRS} was changed since and stays {_setting_text(facts.own or '')}"
     elif mark.set_dirs is not None and mark.found_dirs:
-        note = f"its {CORDONED_DIRS} was set before and stays {_shown(mark.found_dirs)}"
+        note = f"its {CORDONED_DIRS} was set before and stays {_setting_text(mark.found_dirs)}"
     return CordonStep(
         broker=broker,
         verdict=CordonVerdict.UNCORDON,
@@ -173,5 +173,5 @@ def facts_of(
     return found
 
 
-def _shown(value: str) -> str:
+def _setting_text(value: str) -> str:
     return sanitize(value) or "empty"

@@ -77,7 +77,7 @@ MarkCordoned = Callable[[ClusterSnapshot], ClusterSnapshot]
 """Marks the brokers of a cluster that are cordoned: new topics leave them out."""
 
 
-def unmarked(snapshot: ClusterSnapshot) -> ClusterSnapshot:
+def mark_none(snapshot: ClusterSnapshot) -> ClusterSnapshot:
     """The cluster without marks."""
     return snapshot
 
@@ -86,7 +86,7 @@ class Writes:
     """Changes of tags and topics. Whether what they name exists is asked of the cluster: the inventory may be old."""
 
     def __init__(
-        self, admin: ClusterAdmin, tags: TagStore, clock: Clock, inventory: Inventory, mark: MarkCordoned = unmarked
+        self, admin: ClusterAdmin, tags: TagStore, clock: Clock, inventory: Inventory, mark: MarkCordoned = mark_none
     ) -> None:
         self._admin, self._tags, self._clock, self._inventory, self._mark = admin, tags, clock, inventory, mark
         self._admin_lock = Lock()

@@ -16,7 +16,7 @@ from kafkakit.execution.act.journal_files import AuditLog
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import DataPlane
-from kafkakit.registry.act.cluster import InventoryReader, MarkCordoned, Writes, unmarked
+from kafkakit.registry.act.cluster import InventoryReader, MarkCordoned, Writes, mark_none
 from kafkakit.registry.act.tag_store import TagStore
 from kafkakit.registry.decide.desired_tags import changed_meanwhile
 from kafkakit.registry.decide.inventory import Inventory, change_between
@@ -51,7 +51,7 @@ class LocalCalls:
         audit: AuditLog,
         caller: str,
         warn: Callable[[str], None],
-        mark: MarkCordoned = unmarked,
+        mark: MarkCordoned = mark_none,
     ) -> None:
         self._admin, self._tags, self._clock, self._data, self._mark = admin, tags, clock, data, mark
         self._audit, self._caller, self._warn = audit, caller, warn

@@ -41,7 +41,7 @@ VERSIONS = Rule("versions", Severity.NOTE, "all brokers run one version, and use
 POD_MISSING = Rule("pod-missing", Severity.WARNING, "every broker has a pod")
 POD_NOT_READY = Rule("pod-not-ready", Severity.WARNING, "the pods of brokers are ready")
 POD_EXTRA = Rule("pod-without-broker", Severity.WARNING, "every pod of the cluster is a broker of it")
-POD_ID = Rule("pod-id", Severity.WARNING, "a broker's address is that of its pod")
+POD_ID = Rule("pod-id", Severity.WARNING, "brokers have the addresses of their pods")
 RACK_ZONE = Rule("rack-zone", Severity.WARNING, "broker.rack is the zone of the broker's node")
 VOLUME = Rule("volume", Severity.ERROR, "every claim of a broker has its volume")
 RESIZE = Rule("volume-resize", Severity.NOTE, "volumes have the size that their claims ask for")
@@ -306,7 +306,7 @@ def pod_findings(found: ClusterPods, brokers: Mapping[int, Broker], *, show: Cal
         name, where = sanitize(pod.pod.name[:200]), f"broker {number}"
         describe = kubectl_command("describe pod", pod.pod.name, pod.pod.namespace)
         if number not in brokers:
-            yield POD_EXTRA.finding(where, f"pod {name} is no broker of the cluster", describe)
+            yield POD_EXTRA.finding(where, f"pod {name} is not a broker of the cluster", describe)
         elif (other := _address_of_other(brokers[number], by_name)) is not None:
             message = (
                 f"{number} has the address of pod {other}, and {name} was taken for it; set --id-label or --first-id"

@@ -185,7 +185,7 @@ def test_brokers_and_pods_that_do_not_meet_are_told() -> None:
     found = told(pods_in([pod("kafka-0"), pod("kafka-5")]), brokers(0, 1))
     assert found["pod-missing"] == [("1 has no pod in f", "kubectl get pods -n kafka")]
     assert found["pod-without-broker"] == [
-        ("pod kafka-5 is no broker of the cluster", "kubectl describe pod kafka-5 -n kafka")
+        ("pod kafka-5 is not a broker of the cluster", "kubectl describe pod kafka-5 -n kafka")
     ]
     other = told(pods_in(cluster()), brokers(101, 102))
     assert other == {
