@@ -762,6 +762,18 @@ def test_cordon_marks_brokers_for_every_planner_and_uncordon_ends_it(desk: Broke
     assert "cordoned" not in desk.home.run(*p, "topicmappr", "drain", "--brokers", "1").stderr
 
 
+def test_a_plan_from_before_the_cordon_says_so_when_it_is_applied(desk: BrokerDesk) -> None:
+    p = ("--profile", "p")
+    made = desk.home.run(*p, "topicmappr", "drain", "--brokers", "1", "--to", "4", "--plan", "plan.json")
+    assert made.code == 0, made.stderr
+    assert desk.home.run(*p, "broker", "cordon", "4", "--reason", "disk swap", "--yes").code == 0
+    ran = desk.home.run(*p, "reassign", "apply", "plan.json", "--yes", "--throttle", "none")
+    (told,) = (line for line in ran.stderr.splitlines() if "cordoned" in line)
+    assert told.startswith("warning: broker 4 is cordoned (disk swap), and the plan gives it ")
+    assert told.endswith(": plan again if that is not wanted")
+    assert ran.code == 0, ran.stderr
+
+
 def test_cordon_of_an_old_or_dead_broker_is_the_mark_alone(desk: BrokerDesk) -> None:
     p = ("--profile", "p")
     old = desk.home.run(*p, "broker", "cordon", "5", "--yes")

@@ -5,6 +5,7 @@ so that a run cut at any point can be resumed or undone. `apply MAP` judges the 
 becomes a plan that is kept.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,13 +22,14 @@ from kafkakit.core.errors import (
 )
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan import Plan, identity_of
+from kafkakit.core.quantities import count_of
 from kafkakit.core.rights import MOVE, THROTTLED
-from kafkakit.core.text import shell_command
+from kafkakit.core.text import sanitize, shell_command
 from kafkakit.execution.act.control_requests import AbortRequestedError, ControlRequests, ReceivedRequests
 from kafkakit.execution.act.journal_files import LineFile, pacer_lines
 from kafkakit.execution.act.leases import ClusterAccess
 from kafkakit.execution.act.moves import LogDirs
-from kafkakit.execution.act.retrier import Retrier, RetryingReader
+from kafkakit.execution.act.retrier import Retrier, RetryingReader, cordon_reasons
 from kafkakit.execution.act.run_journal import KnownRuns, RunJournal, keep_plan, plan_journal, plan_path
 from kafkakit.execution.act.throttles import OtherRuns, find_lost, read_baseline, unaccounted_topics
 from kafkakit.execution.decide.journal import JournalSubject, RunState
@@ -71,6 +73,7 @@ from kafkakit.execution.decide.status_looks import KnownRun
 from kafkakit.execution.decide.throttle import inside_rates, wanted_rates
 from kafkakit.ports.acting import Clock, Reporter, looks, wait_until
 from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.ports.stores import ControlStore
 from kafkakit.reassign.act.rounds import RoundScheduler
 from kafkakit.reassign.act.window import MoveWindow, ReassignParts, Undo, in_flight
 from kafkakit.reassign.decide.foreign import ForeignSelection, map_selection
@@ -106,6 +109,22 @@ def prepare_run(plan: Plan, request: Request, access: ClusterAccess, state_dir: 
         requests = ReceivedRequests(store, access.token, reporter)
     keep = partial(keep_plan, plan, state_dir)
     return Run(plan, access.admin, access.clock, journal, reporter, request, leftovers, requests, keep)
+
+
+def warn_of_cordons(plan: Plan, store: ControlStore | None, warn: Callable[[str], object]) -> None:
+    """Say which cordoned brokers a plan gives copies, as one that was made before `broker cordon` may do."""
+    if store is None:
+        return
+    try:
+        reasons = cordon_reasons(store, plan.cluster_id)
+    except (OperationFailedError, TryLaterError) as error:
+        warn(f"it is not known which brokers are cordoned: {error.message}")
+        return
+    copies = Counter(broker for move in plan.moves for broker in move.adding)
+    for broker in sorted(reasons.keys() & copies.keys()):
+        why = f" ({sanitize(reasons[broker])})" if reasons[broker] else ""
+        given = count_of(copies[broker], "new copy", "new copies")
+        warn(f"broker {broker} is cordoned{why}, and the plan gives it {given}: plan again if that is not wanted")
 
 
 class Run:

@@ -218,7 +218,7 @@ def _run(ctx: typer.Context, verb: str, chosen: RunChoice, options: ExecutionOpt
 def _run_named(
     ctx: typer.Context, verb: str, named: NamedPlan, options: ExecutionOptions, kept: MapPlan | None = None
 ) -> None:
-    from kafkakit.reassign.act.run import prepare_run
+    from kafkakit.reassign.act.run import prepare_run, warn_of_cordons
     from kafkakit.reassign.report.run import outcome_report
 
     cli, plan = cli_context(ctx), named.plan
@@ -229,5 +229,7 @@ def _run_named(
     with open_access(
         cli, f"reassign {verb}", cluster_id=plan.cluster_id, dry_run=dry_run, without_lease=without_lease
     ) as access:
+        if verb in ("apply", "resume"):
+            warn_of_cordons(plan, access.control, cli.output.warn)
         outcome = prepare_run(plan, request, access, cli.settings.state_dir, cli.output).carry_out(verb)
     finish(cli, outcome_report(outcome))
