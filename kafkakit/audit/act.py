@@ -33,6 +33,7 @@ from kafkakit.audit.decide.runs import (
     RUN_DOCUMENT,
     STATE,
     AuditState,
+    DirForecast,
     JobProgress,
     Key,
     RunPhase,
@@ -598,6 +599,17 @@ def _tables(store: RunStore, run: RunResults) -> dict[tuple[str, str], Columns]:
         if result is not None and one.table in result.tables:
             wanted[one.job, one.table] = (*wanted.get((one.job, one.table), ()), one.column)
     return {place: read_table(store, *place, only=columns, limit=MOST_ROWS) for place, columns in wanted.items()}
+
+
+def read_dir_forecasts(store: RunStore, cluster: str) -> list[DirForecast]:
+    """The log dirs of a cluster in the capacity audit of a run; none where that job was not part of it."""
+    names = ("cluster", "broker", "path", "total_bytes", "used_bytes", "slope")
+    columns = read_table(store, "capacity", "dirs", only=names)
+    return [
+        DirForecast(broker=broker, path=path, total_bytes=int(total), used_bytes=int(used), slope=slope)
+        for own, broker, path, total, used, slope in zip(*(columns.get(name, ()) for name in names), strict=True)
+        if own == cluster and total is not None and used is not None
+    ]
 
 
 def read_scope(wanted: ScopeRequest, store: RunStore, snapshot_date: str, clusters: Sequence[str]) -> AuditScope:

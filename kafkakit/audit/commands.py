@@ -18,7 +18,7 @@ from kafkakit.audit.decide.launch import ALL, JOBS, DailySchedule, Scheduler, Sp
 from kafkakit.audit.decide.request import AuditRequest, HereRequest, parameters_of
 from kafkakit.audit.report.results import diff_report, list_report, run_report, run_state_report, text_report
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
-from kafkakit.cli.common_options import absolute_path, driver_ports
+from kafkakit.cli.common_options import PodsFile, absolute_path, driver_ports
 from kafkakit.cli.context import CliContext
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.output import OutputFormat
@@ -30,9 +30,12 @@ from kafkakit.core.quantities import count_of
 from kafkakit.wiring import open_datadog, open_run_store, system_clock, write_file
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from kafkakit.audit.act import DriverPorts, SubmitTask
     from kafkakit.audit.decide.runs import AuditState
     from kafkakit.audit.report.results import AuditView
+    from kafkakit.core.findings import AuditFinding
     from kafkakit.report.report import Report
 
 
@@ -377,9 +380,11 @@ def write_metrics(
     return finish(cli, text_report("audit metrics", f"{sent} series sent to {site}\n", run=view.run.spec.run_id))
 
 
+@with_option_groups
 def write_fixes(
     ctx: typer.Context,
     run: ResultsArgument,
+    place: PodsFile,
     cluster: Annotated[str | None, typer.Option("--cluster", metavar="ID", help="Only for this cluster.")] = None,
 ) -> int:
     """Collect the changes that the findings of a run ask for.
@@ -388,18 +393,28 @@ def write_fixes(
 
     The file has a document for each cluster, as docs/lint.md describes; kafkakit lint reads it. Commands are in
     comments at its top. If findings ask for different values of a setting, the value of the worst finding is used.
+    With --pods, which needs --cluster, a log dir that fills up gets the command for a larger volume, where it may grow.
 
     Examples:
 
     \b
     kafkakit audit fixes results/all-2026-11-20-1f2e3d4c --cluster prod-a --output-file fixes.yaml
+    kafkakit audit fixes results/all-2026-11-20-1f2e3d4c --cluster prod-a --pods pods.json
     """
-    from kafkakit.audit.decide.runs import collect_repairs
+    from kafkakit.audit.act import read_dir_forecasts
+    from kafkakit.audit.decide.runs import collect_repairs, with_larger_volumes
     from kafkakit.audit.report.exports import fixes_report
     from kafkakit.audit.report.results import worst_first
 
-    found = read_whole(open_run_store(run_location(open_run_store, absolute_path(run))))
-    repairs = collect_repairs(worst_first(found.findings), cluster)
+    read_pods = place.source()
+    store = open_run_store(run_location(open_run_store, absolute_path(run)))
+    found = read_whole(store)
+    findings: Iterable[AuditFinding] = worst_first(found.findings)
+    if read_pods is not None:
+        if cluster is None:
+            raise UsageError("--pods is about one cluster", hint="name it with --cluster")
+        findings = with_larger_volumes(findings, read_dir_forecasts(store, cluster), cluster, read_pods())
+    repairs = collect_repairs(findings, cluster)
     return finish(cli_context(ctx), fixes_report(repairs, found.spec.run_id))
 
 

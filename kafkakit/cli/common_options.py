@@ -1,13 +1,14 @@
 """Groups of options that commands of several tools share.
 
 How a metrics service is reached; jobs submitted to Spark; where commands that answer queries read tags from; printing
-records.
+records; what Kubernetes has of brokers.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from kafkakit.cli.context import CliContext
     from kafkakit.core.model import TagSet
     from kafkakit.execution.act.retrier import TagPlaces
+    from kafkakit.kubernetes.brokers import ClusterPods
     from kafkakit.ports.services import HostQueries, RequestLimits, SampleQueries
 
 
@@ -138,3 +140,66 @@ MaxBytes = Annotated[
         "--max-bytes", metavar="N", min=0, max=MOST_BYTES, help="Cut keys, values and headers after this many bytes."
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodsFile:
+    """What Kubernetes has of the brokers, in a file of kubectl."""
+
+    pods: Path | None = option(
+        None,
+        "--pods",
+        metavar="FILE",
+        help="Also judge pods, nodes and volumes: what `kubectl get pods,nodes,pvc,pv,sc,sts -o json` printed; `-` is "
+        "stdin.",
+    )
+    pods_of: str | None = option(
+        None,
+        "--pods-of",
+        metavar="NAME",
+        help="Cluster or StatefulSet in it, if there are several: NAME or NS/NAME.",
+    )
+    id_label: str | None = option(
+        None,
+        "--id-label",
+        metavar="LABEL",
+        help="Label of pods that has the broker's id. Default: the labels of Strimzi and Koperator, else the ordinal.",
+    )
+    first_id: int | None = option(
+        None,
+        "--first-id",
+        min=0,
+        help="Id of the broker with ordinal 0. Default: 0, or what Confluent's operator says.",
+    )
+
+    def source(self) -> Callable[[], ClusterPods] | None:
+        """What reads the pods, again if the file has changed; None without a file.
+
+        It is read once here: `InputError` for a file that cannot be used.
+        """
+        if self.pods is None:
+            if self.pods_of is not None or self.id_label is not None or self.first_id is not None:
+                raise UsageError("--pods-of, --id-label and --first-id are about the file of --pods")
+            return None
+        known: dict[float | None, ClusterPods] = {}
+        read = partial(self._read, self.pods, known)
+        read()
+        return read
+
+    def _read(self, file: Path, known: dict[float | None, ClusterPods]) -> ClusterPods:
+        from datetime import UTC, datetime
+
+        from kafkakit.kubernetes.brokers import PodChoice, pods_of_cluster
+        from kafkakit.kubernetes.objects import MAX_OBJECTS_BYTES, read_objects
+        from kafkakit.wiring import read_input
+
+        is_stdin = str(file) == "-"
+        changed_s = None if is_stdin or not file.is_file() else file.stat().st_mtime
+        if changed_s not in known or (changed_s is None and not is_stdin):
+            choice = PodChoice(cluster=self.pods_of, id_label=self.id_label, first_id=self.first_id)
+            found = read_objects(read_input(file, MAX_OBJECTS_BYTES), "stdin" if is_stdin else str(file))
+            at = None if changed_s is None else datetime.fromtimestamp(changed_s, UTC)
+            pods = pods_of_cluster(found, choice, written_at=at)
+            known.clear()
+            known[changed_s] = pods
+        return known[changed_s]

@@ -181,7 +181,7 @@ class ClusterPods:
         used = place.total_bytes - place.usable_bytes
         rate = place.usable_bytes / left_s if left_s else 0.0
         size = rounded_size(min(max((used + rate * LASTS_S) / FULL_SHARE, 1.25 * today), 2.0 * today))
-        lasts = f", which last {format_rough_time((size - used) / rate)} at this rate" if rate > 0 else ""
+        lasts = f", enough for {format_rough_time((size - used) / rate)} at this rate" if rate > 0 else ""
         quantity, pool = f"{size // GIB}Gi", pod.pod.labels.get(STRIMZI_POOL)
         if pool is not None:  # Strimzi sets the size of claims itself
             words = f"set the storage size of pool {sanitize(pool[:100])} to {quantity}{lasts}"

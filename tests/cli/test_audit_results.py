@@ -2,6 +2,8 @@
 
 import json
 import stat
+from dataclasses import replace
+from typing import Any
 
 import jsonschema
 import pyarrow as pa
@@ -13,6 +15,7 @@ from kafkakit.core.findings import finding_row
 from kafkakit.core.fleet_tables import JobResult, spec_data, summary_data
 from tests.places import ROOT
 from tests.rigs.command_line import Home, Ran
+from tests.rigs.kubernetes import cluster, printed
 from tests.unit.adapters.test_metrics_services import intake
 from tests.unit.audit.made import EVIL, NOW_MS, a_finding, a_run
 
@@ -25,7 +28,7 @@ COLUMNS = pa.schema(
 
 
 def leave(
-    home: Home, run: RunResults, *, whole: bool = True, tables: dict[str, dict[str, list[float]]] | None = None
+    home: Home, run: RunResults, *, whole: bool = True, tables: dict[str, dict[str, list[Any]]] | None = None
 ) -> str:
     """The folder that a run leaves behind, below `results`."""
     folder = home.work / "results" / run.spec.run_id
@@ -194,6 +197,42 @@ def test_fixes_are_a_cluster_file_that_lint_reads(home: Home) -> None:
     linted = home.run("lint", "-o", "json", "--fail-on", "never", "fixes.yaml")
     assert (linted.code, linted.json["resources"]["topic"]) == (0, 1)
     assert audit(home, "fixes", week_folder(home), "--cluster", "c2").stdout.startswith("# repairs of")
+
+
+def test_fixes_ask_for_a_larger_volume_where_it_may_grow(home: Home) -> None:
+    gib, repair = 2**30, "kafkakit topicmappr rebalance --topics '.*' --brokers -1 --plan plan.json"
+    message = "/data reaches 85% in 12 days: 70.0GB of 107.4GB are used"
+    findings = [
+        replace(
+            a_finding(f"{of}{broker}", job="capacity", rule="KKX009", repair=repair),
+            where=f"broker {broker} of {of}",
+            cluster=of,
+            message=message,
+        )
+        for of, broker in (("c1", 0), ("c1", 1), ("c1", 7), ("c2", 0))
+    ]
+    run = a_run(*findings, jobs=("capacity",))
+    rows = [("c1", 0, "/data", 100 * gib, 65 * gib, 2.0 * gib), ("c1", 1, "/data", 100 * gib, 80 * gib, None)]
+    names = ("cluster", "broker", "path", "total_bytes", "used_bytes", "slope")
+    run = replace(run, results=(replace(run.results[0], tables={"dirs": len(rows)}),))
+    columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    folder = leave(home, run, tables={"dirs": columns})
+    (home.work / "pods.json").write_bytes(printed(cluster("abc")))
+    ran = audit(home, "fixes", folder, "--cluster", "c1", "--pods", "pods.json", "-o", "json")
+    assert (ran.code, ran.stderr) == (0, "")
+    patch = "kubectl patch pvc data-kafka-{} -n kafka -p "
+    size = '\'{{"spec":{{"resources":{{"requests":{{"storage":"{}Gi"}}}}}}}}\''
+    assert ran.json["commands"] == [
+        f"{patch.format(0)}{size.format(150)}  # its volume may grow to 150Gi, enough for 42d 12h at this rate",
+        f"{patch.format(1)}{size.format(130)}  # its volume may grow to 130Gi",
+        repair,
+    ]
+    fixed = home.work / "pods.json"
+    fixed.write_bytes(printed(cluster("abc", expands=False)))
+    ran = audit(home, "fixes", folder, "--cluster", "c1", "--pods", "pods.json", "-o", "json")
+    assert ran.json["commands"] == [repair]
+    refused = audit(home, "fixes", folder, "--pods", "pods.json")
+    assert (refused.code, refused.stderr.splitlines()[0]) == (2, "error: --pods is about one cluster")
 
 
 def week_folder(home: Home) -> str:

@@ -7,7 +7,7 @@ one of them looked at. Repairs of findings are one change: settings by cluster a
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -17,7 +17,9 @@ from kafkakit.core.errors import ExitCode
 from kafkakit.core.findings import NAMED_IN_WHERE, AuditFinding, FailOn, Severity, shorten
 from kafkakit.core.fleet_tables import JobResult, JobSpec
 from kafkakit.core.lease import Holder, Life
+from kafkakit.core.model import LogDir
 from kafkakit.core.quantities import count_of
+from kafkakit.kubernetes.brokers import ClusterPods
 
 LOG, STATE = "driver.log", "state.json"
 _ORDER = tuple(Severity)
@@ -291,7 +293,8 @@ def _spec_differences(one: JobSpec, two: JobSpec) -> Iterable[str]:
 
 
 _SETTING = re.compile(r"([a-z][a-z0-9.]*)=(.*)")
-_COMMAND = "kafkakit "
+_COMMANDS = ("kafkakit ", "kubectl ")
+DAYS_TO_FULL = "KKX009"
 TOPIC, BROKER, CLUSTER = "topic", "broker", "cluster"
 
 
@@ -310,6 +313,44 @@ class AuditRepairs:
     left_out: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirForecast:
+    """A log dir in the capacity audit of a run; `slope` is what comes in a day, None where that is not known."""
+
+    broker: int
+    path: str
+    total_bytes: int
+    used_bytes: int
+    slope: float | None = None
+
+    @property
+    def place(self) -> LogDir:
+        """The dir as brokers tell of it."""
+        usable_bytes = max(self.total_bytes - self.used_bytes, 0)
+        return LogDir(path=self.path, total_bytes=self.total_bytes, usable_bytes=usable_bytes)
+
+    @property
+    def left_s(self) -> float | None:
+        """After how many seconds it is full, None where it does not grow or is full."""
+        left_bytes = self.total_bytes - self.used_bytes
+        return left_bytes / self.slope * 86400.0 if self.slope and self.slope > 0 and left_bytes > 0 else None
+
+
+def with_larger_volumes(
+    findings: Iterable[AuditFinding], forecasts: Iterable[DirForecast], cluster: str, pods: ClusterPods
+) -> Iterator[AuditFinding]:
+    """The findings of runs, those of a cluster's dirs that fill up repaired by a larger volume where it may grow."""
+    by_broker: dict[str, list[DirForecast]] = {}
+    for each in forecasts:
+        by_broker.setdefault(str(each.broker), []).append(each)
+    for f in findings:
+        resource = _resource(f) if f.rule == DAYS_TO_FULL and f.cluster == cluster else None
+        dirs = by_broker.get(resource[1] if resource else "", ())
+        found = next((each for each in dirs if f.message.startswith(f"{each.path} ")), None)
+        growth = pods.growth(found.broker, found.place, found.left_s) if found is not None else None
+        yield f if growth is None else replace(f, repair=f"{growth.command}  # {growth.words}")
+
+
 def collect_repairs(findings: Iterable[AuditFinding], cluster: str | None = None) -> AuditRepairs:
     """The repairs of findings, worst first, of one cluster or of all; where two ask for different values, the first."""
     made = AuditRepairs()
@@ -319,7 +360,7 @@ def collect_repairs(findings: Iterable[AuditFinding], cluster: str | None = None
         if not f.repair or (cluster is not None and f.cluster != cluster):
             continue
         lines = [line.strip() for line in f.repair.splitlines() if line.strip()]
-        if all(line.startswith(_COMMAND) for line in lines):
+        if all(line.startswith(_COMMANDS) for line in lines):
             commands.update(dict.fromkeys(lines))
             continue
         resource, found = _resource(f), [_SETTING.fullmatch(line) for line in lines]

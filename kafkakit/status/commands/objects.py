@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
+from kafkakit.cli.common_options import PodsFile
 from kafkakit.cli.completion import (
     BROKER_CHOICE,
     TOPIC_CHOICE,
@@ -24,7 +25,6 @@ from kafkakit.cli.completion import (
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Consent
 from kafkakit.core.options import option
-from kafkakit.status.commands.status import PodsFile
 from kafkakit.status.decide.objects import PartitionWord, TopicOrder
 
 if TYPE_CHECKING:

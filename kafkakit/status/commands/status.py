@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
+from kafkakit.cli.common_options import PodsFile
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.core.findings import FailOn
 from kafkakit.core.options import option
@@ -127,71 +128,6 @@ class StatusRequest:
             StatusClusters(name=name, settings=partial(cli.load_settings, name), program=cli.program_for(name))
             for name in names
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodsFile:
-    """What Kubernetes has of the brokers, in a file of kubectl."""
-
-    pods: Path | None = option(
-        None,
-        "--pods",
-        metavar="FILE",
-        help="Also judge pods, nodes and volumes: what `kubectl get pods,nodes,pvc,pv,sc,sts -o json` printed; `-` is "
-        "stdin.",
-    )
-    pods_of: str | None = option(
-        None,
-        "--pods-of",
-        metavar="NAME",
-        help="Cluster or StatefulSet in it, if there are several: NAME or NS/NAME.",
-    )
-    id_label: str | None = option(
-        None,
-        "--id-label",
-        metavar="LABEL",
-        help="Label of pods that has the broker's id. Default: the labels of Strimzi and Koperator, else the ordinal.",
-    )
-    first_id: int | None = option(
-        None,
-        "--first-id",
-        min=0,
-        help="Id of the broker with ordinal 0. Default: 0, or what Confluent's operator says.",
-    )
-
-    def source(self) -> Callable[[], ClusterPods] | None:
-        """What reads the pods, again if the file has changed; None without a file.
-
-        It is read once here: `InputError` for a file that cannot be used.
-        """
-        from kafkakit.core.errors import UsageError
-
-        if self.pods is None:
-            if self.pods_of is not None or self.id_label is not None or self.first_id is not None:
-                raise UsageError("--pods-of, --id-label and --first-id are about the file of --pods")
-            return None
-        known: dict[float | None, ClusterPods] = {}
-        read = partial(self._read, self.pods, known)
-        read()
-        return read
-
-    def _read(self, file: Path, known: dict[float | None, ClusterPods]) -> ClusterPods:
-        from datetime import UTC, datetime
-
-        from kafkakit.kubernetes.brokers import PodChoice, pods_of_cluster
-        from kafkakit.kubernetes.objects import MAX_OBJECTS_BYTES, read_objects
-        from kafkakit.wiring import read_input
-
-        is_stdin = str(file) == "-"
-        changed_s = None if is_stdin or not file.is_file() else file.stat().st_mtime
-        if changed_s not in known or (changed_s is None and not is_stdin):
-            choice = PodChoice(cluster=self.pods_of, id_label=self.id_label, first_id=self.first_id)
-            found = read_objects(read_input(file, MAX_OBJECTS_BYTES), "stdin" if is_stdin else str(file))
-            at = None if changed_s is None else datetime.fromtimestamp(changed_s, UTC)
-            pods = pods_of_cluster(found, choice, written_at=at)
-            known.clear()
-            known[changed_s] = pods
-        return known[changed_s]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -288,7 +288,7 @@ def test_a_full_volume_grows_by_what_comes_in() -> None:
     # 10 GiB are left for 10 days: 30 days more fit in 150 GiB below 85 %.
     growth = found.growth(0, place(90), 10 * 86400.0)
     assert growth is not None
-    assert (growth.size_bytes, growth.words) == (150 * GIB, "its volume may grow to 150Gi, which last 60d at this rate")
+    assert (growth.size_bytes, growth.words) == (150 * GIB, "its volume may grow to 150Gi, enough for 60d at this rate")
     patch = '\'{"spec":{"resources":{"requests":{"storage":"150Gi"}}}}\''
     assert growth.command == f"kubectl patch pvc data-kafka-0 -n kafka -p {patch}"
     burst = found.growth(0, place(90), 3600.0)
