@@ -393,7 +393,7 @@ def write_fixes(
 
     The file has a document for each cluster, as docs/lint.md describes; kafkakit lint reads it. Commands are in
     comments at its top. If findings ask for different values of a setting, the value of the worst finding is used.
-    With --pods, which needs --cluster, a log dir that fills up gets the command for a larger volume, where it may grow.
+    With --pods, which needs --cluster, a log dir that fills up gets the command for a larger volume, if it may grow.
 
     Examples:
 

@@ -163,6 +163,8 @@ def test_files_of_pods_that_cannot_be_used_are_refused_before_any_request(desk: 
         ran = desk.run("status", *words)
         assert (ran.code, ran.stdout, message in ran.stderr) == (2, "", True), (words, ran)
     assert desk.run("broker", "list", "--pods", two, "--pods-of", "other", "-o", "name").code == 0
+    for wrong in (("--pods", "absent.json"), ("--pods", two, "--pods-of", "other", "--clusters", "p")):
+        assert desk.run("ui", "--listen", "127.0.0.1:0", *wrong).code == 2
 
 
 def test_a_topic_is_made_grown_and_deleted_with_consent_only(desk: StatusDesk) -> None:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from kafkakit.audit.decide.launch import Backend
 from kafkakit.core.documents import DocumentKind
@@ -19,7 +20,9 @@ from kafkakit.core.fleet_tables import JobResult, JobSpec
 from kafkakit.core.lease import Holder, Life
 from kafkakit.core.model import LogDir
 from kafkakit.core.quantities import count_of
-from kafkakit.kubernetes.brokers import ClusterPods
+
+if TYPE_CHECKING:
+    from kafkakit.kubernetes.brokers import ClusterPods
 
 LOG, STATE = "driver.log", "state.json"
 _ORDER = tuple(Severity)
@@ -337,7 +340,7 @@ class DirForecast:
 
 
 def with_larger_volumes(
-    findings: Iterable[AuditFinding], forecasts: Iterable[DirForecast], cluster: str, pods: ClusterPods
+    findings: Iterable[AuditFinding], forecasts: Iterable[DirForecast], cluster: str, pods: "ClusterPods"
 ) -> Iterator[AuditFinding]:
     """The findings of runs, those of a cluster's dirs that fill up repaired by a larger volume where it may grow."""
     by_broker: dict[str, list[DirForecast]] = {}

@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING
 import typer
 
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
-from kafkakit.cli.common_options import TagSource
+from kafkakit.cli.common_options import PodsFile, TagSource
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.core.options import option
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kafkakit.cli.context import CliContext
     from kafkakit.config.security import Security
+    from kafkakit.kubernetes.brokers import ClusterPods
     from kafkakit.ports.stores import ControlStore
     from kafkakit.status.act.reading import Reader
     from kafkakit.status.act.service import Sessions, StatusWatch, UiStores
@@ -86,7 +89,7 @@ class UiRequest:
 
 @app.command("ui", cls=CliCommand)
 @with_option_groups
-def ui(ctx: typer.Context, request: UiRequest, tags: TagSource) -> None:
+def ui(ctx: typer.Context, request: UiRequest, tags: TagSource, place: PodsFile) -> None:
     """Serve one page for browsers of this host: health, brokers, topics, groups, moves, streams, findings and plans.
 
     It reads and never changes anything; it shows the commands that would. Topics and brokers have their tags, and are
@@ -97,6 +100,7 @@ def ui(ctx: typer.Context, request: UiRequest, tags: TagSource) -> None:
     \b
     kafkakit --profile prod ui
     kafkakit ui --clusters prod,staging --plans plans/
+    kafkakit --profile prod ui --pods pods.json
     """
     from kafkakit.adapters.host import notify_service
     from kafkakit.core.errors import UsageError
@@ -108,11 +112,13 @@ def ui(ctx: typer.Context, request: UiRequest, tags: TagSource) -> None:
     cli = cli_context(ctx)
     if request.plans is not None and not request.plans.is_dir():
         raise UsageError(f"{request.plans} is not a folder", hint="give the folder where plan files are")
-    tls, sessions = request.tls(), request.sessions()
+    if place.pods is not None and request.shown().is_fleet:
+        raise UsageError("--pods is about one cluster", hint="leave out --clusters and --fleet")
+    tls, sessions, pods = request.tls(), request.sessions(), place.source()
     cli.begin_service()
     with ExitStack() as stack:
         shown = request.shown()
-        watches = [_watch(cli, stack, choice, shown, tags) for choice in shown.chosen(cli)]
+        watches = [_watch(cli, stack, choice, shown, tags, pods) for choice in shown.chosen(cli)]
         plans = PlanFiles(request.plans, read_input)
         service = UiService(watches, plans, UiLook(render=render, asset=asset), sessions, is_secure=tls is not None)
         clock = system_clock()
@@ -131,7 +137,12 @@ def ui(ctx: typer.Context, request: UiRequest, tags: TagSource) -> None:
 
 
 def _watch(
-    cli: CliContext, stack: ExitStack, choice: StatusClusters, shown: StatusRequest, tags: TagSource
+    cli: CliContext,
+    stack: ExitStack,
+    choice: StatusClusters,
+    shown: StatusRequest,
+    tags: TagSource,
+    pods: Callable[[], ClusterPods] | None,
 ) -> StatusWatch:
     from kafkakit.core.errors import KafkakitError
     from kafkakit.status.act.reading import HistoryFile, StatusReader, UnreadableCluster, unreadable_sources
@@ -141,7 +152,7 @@ def _watch(
 
     clock, history = system_clock(), HistoryFile(cli.folders.state / "status", read_input, write_file)
     try:
-        sources = cluster_sources(cli, stack, choice, shown)
+        sources = cluster_sources(cli, stack, choice, shown, pods)
         reader: Reader = StatusReader(sources)
     except KafkakitError as error:
         if not shown.bears(error):

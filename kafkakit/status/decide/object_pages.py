@@ -1,12 +1,13 @@
 """The pages of one topic, partition, group or broker, and the lists of topics and groups."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from kafkakit.core.cluster_facts import GroupListing, ItemError, LogSpan, TopicCount
 from kafkakit.core.findings import shorten
 from kafkakit.core.quantities import count_of, format_bytes, format_rough_time
 from kafkakit.core.query import CONFIG, REPLICATION, Column, flag_column, number_column, object_table, text_column
-from kafkakit.core.text import shell_command
+from kafkakit.core.text import sanitize, shell_command
 from kafkakit.report.pages import cut_text
 from kafkakit.status.decide.delays import UNREADABLE, GroupDelay, groups_compared, uncompared_words
 from kafkakit.status.decide.judgement import BrokerStatus, ClusterReading, PartName
@@ -55,7 +56,10 @@ from kafkakit.status.decide.page_parts import (
     with_ages,
 )
 
-MOST_CELLS, MOST_REPLICAS, MOST_FINDINGS, MOST_GROUPS = 1024, 20, 10, 10
+if TYPE_CHECKING:
+    from kafkakit.kubernetes.brokers import BrokerPod
+
+MOST_CELLS, MOST_REPLICAS, MOST_FINDINGS, MOST_GROUPS, MOST_VOLUMES = 1024, 20, 10, 10, 20
 NamedCount = tuple[str, TopicCount]
 
 
@@ -71,6 +75,8 @@ def broker_page(view: ClusterView, row: BrokerStatus, facts: BrokerDetail | None
         ("Not in sync", number_text(row.short)),
         ("Throttle", throttle_words(status, row, "none")),
     ]
+    if status is not None and status.reading.pods is not None:
+        pairs += _pod_pairs(status.reading.pods.pods.get(row.id))
     if known.tags is None or known.tags.brokers:
         pairs.append(("Tags", tag_cell(known.broker_tags(row.id), link_to(view, "brokers"))))
     sections = [
@@ -89,6 +95,21 @@ def broker_page(view: ClusterView, row: BrokerStatus, facts: BrokerDetail | None
     commands += _history_of_tags(known, "broker", str(row.id), program)
     sections.append(PageSection(id="next", title="Commands", commands=commands))
     return page_of(view, f"Broker {row.id} of {view.name} is {row.state}", "brokers", sections)
+
+
+def _pod_pairs(pod: "BrokerPod | None") -> list[tuple[str, Cell]]:
+    """What Kubernetes has of a broker."""
+    if pod is None:
+        return [("Pod", PageMark("none", "warning"))]
+    state = PageMark(pod.state, "ok" if pod.state == "ready" else "warning")
+    volumes = [f"{sanitize(volume.name)} {size_text(volume.size_bytes)}" for volume in pod.volumes[:MOST_VOLUMES]]
+    return [
+        ("Pod", f"{sanitize(pod.pod.name)} of {sanitize(pod.pod.namespace or '-')}"),
+        ("Pod is", state),
+        ("Node", sanitize(pod.pod.node or "-")),
+        ("Zone", sanitize(pod.zone or UNKNOWN)),
+        ("Volumes", ", ".join(volumes) or "-"),
+    ]
 
 
 def _dirs_section(facts: BrokerDetail) -> PageSection:

@@ -24,6 +24,8 @@ from kafkakit.core.cluster_facts import (
 from kafkakit.core.errors import InputError, KafkakitError, TryLaterError, UsageError
 from kafkakit.core.model import Broker, LogDir, Partition, TagSet, Topic, TopicPartition
 from kafkakit.core.rpc import HttpPage, HttpRequest
+from kafkakit.kubernetes.brokers import pods_of_cluster
+from kafkakit.kubernetes.objects import read_objects
 from kafkakit.status.act.objects import MOST_AT_ONCE, SharedReads
 from kafkakit.status.act.reading import HistoryFile, UnreadableCluster, unreadable_sources
 from kafkakit.status.act.service import (
@@ -54,6 +56,7 @@ from kafkakit.status.decide.pages import StreamEntry
 from tests.fakes.admin import FakeClock
 from tests.fakes.control import FakeControlStore
 from tests.places import ROOT
+from tests.rigs.kubernetes import cluster, printed
 from tests.rigs.waiting import WAIT_S, until
 from tests.unit.status.test_judgement import P7, down, health, healthy, state
 
@@ -701,6 +704,18 @@ def test_tags_that_cannot_be_read_are_unknown_and_never_none(tagged: Ui) -> None
 
 def test_where_nothing_has_tags_there_is_no_column_of_them(ui: Ui) -> None:
     assert ">Tags<" not in ui.text("/topics") + ui.text("/brokers") + ui.text("/topics/orders")
+
+
+def test_the_page_of_a_broker_has_its_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    pods = pods_of_cluster(read_objects(printed(cluster("ab", first=1)), "f"))
+    ui = Ui(shown(healthy(pods=pods)))
+    detail = BrokerDetail(dirs=BrokerLogDirs(broker=1, log_dirs=(), replicas={}), settings={})
+    monkeypatch.setattr(ui.sources[0], "broker", lambda number: detail)
+    words = re.sub(r"<[^>]+>", " ", ui.text("/brokers/1")).split()
+    for told in ("kafka-1 of kafka", "Pod is ready", "Node n1", "Zone a", "Volumes data-kafka-1 100 GiB"):
+        assert told in " ".join(words), told
+    assert "Pod none" in " ".join(re.sub(r"<[^>]+>", " ", ui.text("/brokers/3")).split())
+    assert "has no pod" in ui.text("/findings")
 
 
 def test_a_partition_of_a_grid_has_its_own_address(ui: Ui) -> None:
