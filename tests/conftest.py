@@ -16,7 +16,7 @@ settings.register_profile("suite", derandomize=True, deadline=None, suppress_hea
 settings.load_profile("suite")
 
 
-LONGEST = ("test_exploration.py",)
+LONGEST = ("test_exploration.py", "test_replan.py", "test_streams_client.py", "test_storage_rebuild.py")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

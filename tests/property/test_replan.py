@@ -141,7 +141,7 @@ def test_replanning_again_changes_nothing(data: st.DataObject) -> None:
     assert not again.having(MoveChange.CHANGED, MoveChange.DROPPED), again.changes
 
 
-@settings(RUNS, max_examples=60)
+@RUNS
 @given(st.data())
 def test_a_balance_keeps_its_limits_when_it_is_replanned(data: st.DataObject) -> None:
     """The checker of all plans counts what brokers hold and lead; without drift the plan stays as it is."""

@@ -25,7 +25,6 @@ from kafkakit.core.errors import (
 from kafkakit.core.lease import LEASE_DOCUMENT
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.execution.act.leases import GuardedAdmin
-from kafkakit.execution.act.retrier import mark_cordoned
 from kafkakit.ports.acting import Clock, pause, wait_until
 from kafkakit.ports.data import ClusterClients
 from kafkakit.ports.stores import ControlStore
@@ -146,6 +145,8 @@ class ShadowStream:
         return tuple(found)
 
     def _topic(self, lane: str, like: Segment) -> Segment:
+        from kafkakit.execution.act.retrier import mark_cordoned
+
         cluster = self._open(like.cluster)
         configs = cluster.admin.dynamic_configs(ResourceKind.TOPIC, (like.topic,)).get(like.topic, {})
         copies = [len(state.replicas) for state in cluster.admin.partition_states((like.topic,)).values()]

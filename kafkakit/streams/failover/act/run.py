@@ -28,7 +28,6 @@ from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.text import shell_command
 from kafkakit.execution.act.journal_files import LineJournal, StoreLines
 from kafkakit.execution.act.leases import ClusterAccess, GuardedAdmin
-from kafkakit.execution.act.retrier import mark_cordoned
 from kafkakit.ports.acting import Clock, Reporter, pause
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import ClusterClients
@@ -124,6 +123,8 @@ class Effects:
 
         Raises `RefusedError` for a topic that is there and cannot be taken.
         """
+        from kafkakit.execution.act.retrier import mark_cordoned
+
         cluster, profile = self._open(operation.request.to), operation.request.to
         found = cluster.admin.cluster().cluster_id
         if found != operation.cluster_id:
