@@ -428,7 +428,7 @@ class _Builder:
             self._stop("anchors and aliases (& and *) are not supported: repeat the value", at)
         found = self._anchors.get(event.anchor or "")
         if found is None:
-            self._stop(f"the alias *{event.anchor:.60} has no anchor before it", at)
+            self._stop("the alias has no anchor before it; a value that begins with * needs quotes", at)
         node, size = found
         self._aliased += size
         self._values += size
@@ -666,7 +666,7 @@ class _PlainValues:
     def of(self, node: Node) -> object:
         tag = self._document.tags.get(node.start, "!")
         if tag != "!" and tag.removeprefix(_TAG) not in _TAGS_OF[type(node)]:
-            raise InputError(self._document.position(node.start), f"the tag {tag:.60} is not supported")
+            raise InputError(self._document.position(node.start), "the tag is not supported; quote text that has a !")
         if isinstance(node, Mapping):
             return {self.of(key): self.of(value) for key, value in node.entries.values()}
         if isinstance(node, Sequence):

@@ -3,6 +3,7 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -156,6 +157,27 @@ def test_any_text_as_the_file_of_another_client(data: st.DataObject, kind: Clien
         assert found.profiles
         values = [value for one in found.profiles for key, (value, _) in one.values.items() if "password" in key]
     assert not any(PASSWORD in text for text in (said, *values))
+
+
+@pytest.mark.parametrize("sign", ["*", "!", "&", "%", "@", "`", "'", '"', "{", "[", "|", ">", "? ", "- ", ": "])
+@pytest.mark.parametrize("aliases", [True, False])
+def test_a_password_without_quotes_is_in_no_message(sign: str, aliases: bool) -> None:
+    """As people write them, with what YAML takes for something else before it."""
+    from msgspec import Struct
+
+    from kafkakit.core.documents import decode_tree
+    from kafkakit.core.yaml_json import ANY_FILE, SETTINGS_FILE, sound_document
+
+    class Login(Struct):
+        password: str
+
+    text, said = f"password: {sign}{PASSWORD}\n".encode(), ""
+    try:
+        decode_tree(sound_document(text, "f", ANY_FILE if aliases else SETTINGS_FILE), Login)
+    except InputError as error:
+        check_message(error)
+        said = f"{error} {error.hint}"
+    assert PASSWORD not in said
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
