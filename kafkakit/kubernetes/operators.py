@@ -15,7 +15,7 @@ import msgspec
 from kafkakit.core.documents import decoded_json
 from kafkakit.core.errors import InputError, TryLaterError, UsageError
 from kafkakit.core.quantities import count_of, format_rough_time
-from kafkakit.core.text import few_of, quote, sanitize
+from kafkakit.core.text import few_of, kubectl_command, quote, sanitize
 from kafkakit.kubernetes.objects import (
     MAX_OBJECTS_BYTES,
     KafkaRebalance,
@@ -256,7 +256,7 @@ def _of_pods(each: KubernetesObject) -> BusyOperator | None:
         return BusyOperator(
             what=f"pod {_name_text(each)}",
             state="being evicted" if each.is_evicted else "being deleted",
-            pause=_kubectl("get", "pod", each),
+            pause=kubectl_command("get pod", each.name, each.namespace),
         )
     return None
 
@@ -277,13 +277,8 @@ def _name_text(each: KubernetesObject) -> str:
     return sanitize(each.name[:253])
 
 
-def _kubectl(verb: str, kind: str, each: KubernetesObject) -> str:
-    namespace = f" -n {quote(each.namespace)}" if each.namespace else ""
-    return f"kubectl {verb} {kind} {quote(each.name)}{namespace}"
-
-
 def _annotate(kind: str, each: KubernetesObject, annotation: str) -> str:
-    return f"{_kubectl('annotate', kind, each)} {annotation}"
+    return f"{kubectl_command(f'annotate {kind}', each.name, each.namespace)} {annotation}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -331,6 +326,5 @@ def strimzi_plan(target: StrimziTarget, brokers: Sequence[int], mode: str = "rem
 
 def removal_command(target: StrimziTarget, brokers: Sequence[int]) -> str:
     """Names the brokers that go when the replicas of the pool are lowered; without it those with the highest ids go."""
-    namespace = f" -n {target.namespace}" if target.namespace else ""
     annotation = quote(f"{REMOVED_IDS}=[{','.join(map(str, brokers))}]")
-    return f"kubectl annotate kafkanodepool {target.pool}{namespace} --overwrite {annotation}"
+    return f"{kubectl_command('annotate kafkanodepool', target.pool, target.namespace)} --overwrite {annotation}"

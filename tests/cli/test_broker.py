@@ -772,6 +772,12 @@ def test_a_plan_from_before_the_cordon_says_so_when_it_is_applied(desk: BrokerDe
     assert told.startswith("warning: broker 4 is cordoned (disk swap), and the plan gives it ")
     assert told.endswith(": plan again if that is not wanted")
     assert ran.code == 0, ran.stderr
+    (mark,) = desk.home.state.rglob("cordons/4/@value")
+    mark.write_bytes(mark.read_bytes().splitlines()[0] + b"\n{}")
+    again = desk.home.run(*p, "reassign", "apply", "plan.json", "--yes", "--throttle", "none")
+    assert (again.code, "warning: it is not known which brokers are cordoned" in again.stderr) == (0, True), (
+        again.stderr
+    )
 
 
 def test_cordon_of_an_old_or_dead_broker_is_the_mark_alone(desk: BrokerDesk) -> None:

@@ -454,6 +454,17 @@ def cordon_reasons(store: ControlStore, cluster_id: str) -> dict[int, str]:
     return {broker: mark.reason for broker, (mark, _) in read_cordons(store, cluster_id).items()}
 
 
+def cordons_or_warning(
+    open_store: Callable[[], ControlStore], cluster_id: str, warn: Callable[[str], object]
+) -> dict[int, str]:
+    """Why brokers are cordoned, by id; none, and a warning, where that cannot be read."""
+    try:
+        return cordon_reasons(open_store(), cluster_id)
+    except (OperationFailedError, TryLaterError, UsageError) as error:
+        warn(f"it is not known which brokers are cordoned, plans may use them: {error.message}")
+        return {}
+
+
 def mark_cordoned(
     snapshot: ClusterSnapshot,
     open_store: Callable[[], ControlStore] | None,
@@ -468,10 +479,8 @@ def mark_cordoned(
     marked: dict[int, str] = {}
     if admin is not None:
         marked = _cordoned_by_kafka(admin, [b.id for b in snapshot.brokers if b.is_alive])
-    try:
-        marked |= cordon_reasons(open_store(), snapshot.cluster_id) if open_store is not None else {}
-    except (OperationFailedError, TryLaterError, UsageError) as error:
-        warn(f"it is not known which brokers are cordoned, plans may use them: {error.message}")
+    if open_store is not None:
+        marked |= cordons_or_warning(open_store, snapshot.cluster_id, warn)
     known = {b.id for b in snapshot.brokers}
     cordoned = {b: reason for b, reason in sorted(marked.items()) if b in known}
     return replace(snapshot, cordoned=cordoned) if cordoned else snapshot

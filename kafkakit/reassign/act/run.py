@@ -29,7 +29,7 @@ from kafkakit.execution.act.control_requests import AbortRequestedError, Control
 from kafkakit.execution.act.journal_files import LineFile, pacer_lines
 from kafkakit.execution.act.leases import ClusterAccess
 from kafkakit.execution.act.moves import LogDirs
-from kafkakit.execution.act.retrier import Retrier, RetryingReader, cordon_reasons
+from kafkakit.execution.act.retrier import Retrier, RetryingReader, cordons_or_warning
 from kafkakit.execution.act.run_journal import KnownRuns, RunJournal, keep_plan, plan_journal, plan_path
 from kafkakit.execution.act.throttles import OtherRuns, find_lost, read_baseline, unaccounted_topics
 from kafkakit.execution.decide.journal import JournalSubject, RunState
@@ -115,11 +115,7 @@ def warn_of_cordons(plan: Plan, store: ControlStore | None, warn: Callable[[str]
     """Say which cordoned brokers a plan gives copies, as one that was made before `broker cordon` may do."""
     if store is None:
         return
-    try:
-        reasons = cordon_reasons(store, plan.cluster_id)
-    except (OperationFailedError, TryLaterError) as error:
-        warn(f"it is not known which brokers are cordoned: {error.message}")
-        return
+    reasons = cordons_or_warning(lambda: store, plan.cluster_id, warn)
     copies = Counter(broker for move in plan.moves for broker in move.adding)
     for broker in sorted(reasons.keys() & copies.keys()):
         why = f" ({sanitize(reasons[broker])})" if reasons[broker] else ""
